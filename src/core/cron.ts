@@ -1,0 +1,80 @@
+// Cron expressions and time zones. The one module that knows the cron library; it is used for its arithmetic only,
+// never for its timers.
+
+import { Cron } from 'croner'
+import { HoldfastError, show } from './errors.js'
+
+const EXPRESSION_LENGTH_MAX = 200
+
+/** A checked expression in a zone. */
+export interface CronTimes {
+  /** The first time strictly after `afterMs`, or null when there is none. */
+  next(afterMs: number): number | null
+  /** The last times from `fromMs` to `toMs`, both included, oldest first; at most `count` of them. */
+  between(fromMs: number, toMs: number, count: number): number[]
+}
+
+/**
+ * Reads an expression of five fields, or six with seconds in front; raises `invalid_schedule` for what is none.
+ * A time that falls into the gap of a change to summer time runs once at the end of the gap; one that comes twice runs once.
+ */
+export function parseCron(expression: unknown, zone: unknown): CronTimes {
+  const cron = open(expression, zone)
+  return {
+    next: (afterMs) => cron.nextRun(new Date(afterMs))?.getTime() ?? null,
+    between: (fromMs, toMs, count) => lastTimes(cron, fromMs, toMs, count),
+  }
+}
+
+function lastTimes(cron: Cron, fromMs: number, toMs: number, count: number): number[] {
+  const times: number[] = []
+  // The library looks strictly before a whole second, and a tick at this very moment counts.
+  let beforeMs = Math.floor(toMs / 1_000) * 1_000 + 1_000
+  while (times.length < count) {
+    const time = cron.previousRuns(1, new Date(beforeMs))[0]?.getTime()
+    if (time === undefined || time < fromMs) break
+    times.push(time)
+    beforeMs = time
+  }
+  return times.reverse()
+}
+
+function open(expression: unknown, zone: unknown): Cron {
+  if (typeof expression !== 'string' || expression.length > EXPRESSION_LENGTH_MAX || !isFields(expression)) {
+    throw new HoldfastError(
+      'invalid_schedule',
+      `cron must be five fields such as '0 9 * * 1-5', or six with seconds in front, got ${show(expression)}`,
+    )
+  }
+  checkZone(zone)
+  try {
+    return new Cron(expression, { timezone: zone as string, paused: true })
+  } catch (cause) {
+    throw new HoldfastError(
+      'invalid_schedule',
+      `cron ${show(expression)} cannot be read: ${(cause as Error).message.replace(/^CronPattern: /, '')}`,
+      { cause },
+    )
+  }
+}
+
+// The library also reads dates and nicknames; a schedule takes fields alone, so that what is stored means one thing.
+function isFields(expression: string): boolean {
+  const fields = expression.trim().split(/\s+/)
+  return (fields.length === 5 || fields.length === 6) && fields.every((field) => /^[0-9A-Za-z*?,/#+-]+$/.test(field))
+}
+
+function checkZone(zone: unknown): void {
+  try {
+    if (typeof zone === 'string' && zone.length > 0) {
+      new Intl.DateTimeFormat('en', { timeZone: zone })
+      return
+    }
+  } catch {
+    // Fall through to the one message.
+  }
+  throw new HoldfastError(
+    'invalid_schedule',
+    `zone must be an IANA time zone such as 'Europe/Berlin' or 'UTC', got ${show(zone)}`,
+  )
+}

@@ -1,0 +1,68 @@
+// What happens, in one vocabulary for logs, metrics, traces and tests.
+
+import type { JobState } from './states.js'
+
+/** Something that happened in this process. Payloads are never part of it. */
+export type HoldfastEvent =
+  | { readonly name: 'job.enqueued'; readonly count: number; readonly tookMs: number }
+  | { readonly name: 'job.claimed'; readonly count: number; readonly asked: number; readonly tookMs: number }
+  | {
+      readonly name: 'job.started'
+      readonly id: string
+      readonly type: string
+      readonly queue: string
+      readonly attempt: number
+    }
+  | {
+      readonly name: 'job.ended'
+      readonly id: string
+      readonly type: string
+      readonly queue: string
+      readonly attempt: number
+      /** What the attempt came to. */
+      readonly outcome: string
+      readonly ranMs: number | null
+      readonly error: string | null
+    }
+  | {
+      readonly name: 'job.settled'
+      readonly id: string
+      readonly type: string
+      readonly queue: string
+      readonly state: JobState
+      readonly reason: string | null
+      /** For a retry, how long until it runs again. */
+      readonly delayMs: number | null
+    }
+  | { readonly name: 'job.stuck'; readonly id: string; readonly type: string; readonly queue: string }
+  | {
+      readonly name: 'lease.lost'
+      readonly id: string
+      readonly type: string
+      readonly queue: string
+      readonly fence: number
+    }
+  | { readonly name: 'lease.extended'; readonly count: number }
+  | {
+      readonly name: 'job.rescued'
+      readonly id: string
+      readonly type: string
+      readonly queue: string
+      readonly worker: string
+      readonly state: JobState
+      readonly crashes: number
+    }
+  | { readonly name: 'rescue.held'; readonly why: string; readonly forMs: number }
+  | { readonly name: 'job.promoted'; readonly count: number }
+  | { readonly name: 'schedule.fired'; readonly schedule: string; readonly tick: Date; readonly jobId: string | null }
+  | { readonly name: 'schedule.broken'; readonly schedule: string; readonly error: Error }
+  | { readonly name: 'prune.done'; readonly days: readonly string[]; readonly rows: number }
+  | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
+  | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }
+  | { readonly name: 'loop.blocked'; readonly forMs: number }
+  | { readonly name: 'worker.started'; readonly worker: string }
+  | { readonly name: 'worker.draining'; readonly worker: string; readonly running: number }
+  | { readonly name: 'worker.stopped'; readonly worker: string; readonly released: number }
+
+/** Receives events. Must not throw; what it throws is ignored. */
+export type Emit = (event: HoldfastEvent) => void

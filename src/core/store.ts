@@ -1,0 +1,305 @@
+// The one contract every store keeps, in the order of a job's life. Each method says its effect, what it does at once or
+// not at all, and how it fails. The memory store is its executable form; the conformance suite in testing/store-suite
+// holds every store to it.
+//
+// Three rules hold for all of them:
+// - Time is the store's own. No caller's clock decides anything, and delays count from the moment a call is applied.
+// - What a worker writes names a lease, never an id alone. A lease that no longer holds is reported, not raised.
+// - Every call may be repeated after its answer was lost, and the repetition changes nothing.
+// A call raises HoldfastError: `store_unavailable` (retryable; it may or may not have taken effect), `store_refused`,
+// `store_read_only` or `access_denied`.
+
+import type {
+  ClaimedJob,
+  Enqueued,
+  ExpiredJob,
+  JobFilter,
+  JobNote,
+  JobSummary,
+  JobView,
+  Lease,
+  NewJob,
+  QueueSettings,
+  QueueStats,
+  QueueView,
+  Schedule,
+  ScheduleView,
+  SettledJob,
+  WorkerBeat,
+  WorkerView,
+} from './job.js'
+import type { StoredError } from './json.js'
+import type { DeadReason, JobState } from './states.js'
+
+/** Anything a query can be sent to inside the caller's transaction: a pg client, or an adapter of one line. */
+export interface Queryable {
+  query(text: string, values: unknown[]): Promise<{ rows: unknown[] }>
+}
+
+/** The most jobs one call of enqueue, claim, extend or settle takes. Callers cut larger work into pieces. */
+export const BATCH_MAX = 5_000
+/** The most rows a page of a list holds. */
+export const PAGE_MAX = 200
+
+export interface ClaimRequest {
+  /** Which queues to take from and how many of each at most, in this order. */
+  readonly queues: readonly { readonly queue: string; readonly limit: number }[]
+  /** The types the worker knows; jobs of others are left alone. Null takes any. */
+  readonly types: readonly string[] | null
+  readonly worker: string
+  readonly leaseMs: number
+}
+
+export interface Claim {
+  /** In the order they should run: by queue as asked, then highest priority, then longest ready. */
+  readonly jobs: readonly ClaimedJob[]
+  /** The store's time of the claim. */
+  readonly nowMs: number
+}
+
+export interface Extension {
+  /** Leases that no longer hold: another claim, a settlement or an operator ended them. */
+  readonly lost: readonly Lease[]
+  /** Leases whose job somebody asked to cancel. They are extended all the same. */
+  readonly cancelled: readonly Lease[]
+}
+
+export interface SettleResult extends Lease {
+  /** `settled` also when this very settlement took effect earlier; `lost` when the lease no longer holds. */
+  readonly result: 'settled' | 'lost'
+  /** Where the job went: a cancel that was asked for while it ran turns a retry or a release into `cancelled`. */
+  readonly state: JobState | null
+}
+
+export interface Promotion {
+  /** How many jobs became ready, whose time had come or whose parents had finished. */
+  readonly promoted: number
+  readonly queues: readonly string[]
+  /** How long until the next job is due, or null when none is waiting for a time. */
+  readonly nextDueMs: number | null
+}
+
+export interface Expired {
+  readonly jobs: readonly ExpiredJob[]
+  readonly nowMs: number
+  /** How long the store has been up, or null when it cannot say. After an outage living workers must get the chance to
+   *  extend first. */
+  readonly upMs: number | null
+}
+
+export interface DueSchedules {
+  readonly schedules: readonly (ScheduleView & { readonly nextAtMs: number })[]
+  readonly nowMs: number
+  /** How long until the next schedule is due, or null when there is none. */
+  readonly nextDueMs: number | null
+}
+
+export interface FireRequest {
+  readonly name: string
+  /** The due time the firing was computed from. The call does nothing when the schedule has moved on since. */
+  readonly expectedNextAtMs: number
+  /** The jobs to make, one for each tick, oldest first. */
+  readonly ticks: readonly { readonly tickMs: number; readonly job: NewJob }[]
+  readonly nextAtMs: number | null
+}
+
+export interface Fired {
+  /** False when another process was first. */
+  readonly fired: boolean
+  /** Ids of the jobs that were made; ticks skipped because of overlap make none. */
+  readonly jobs: readonly string[]
+}
+
+export interface PruneOptions {
+  /** How long finished jobs are kept where their queue sets nothing. */
+  readonly retentionMs: number
+}
+
+export interface Pruned {
+  /** Whole days of finished jobs that were dropped, as YYYY-MM-DD. */
+  readonly days: readonly string[]
+  /** Rows removed one by one: expired keys, old ticks, gone workers. */
+  readonly rows: number
+}
+
+/** What a call on a job came to when the job's state did not allow it. */
+export interface Refused {
+  readonly id: string
+  readonly result: 'refused'
+  readonly state: JobState
+  /** Another job holds the idempotency key; its id. */
+  readonly heldBy?: string
+}
+
+export interface Missing {
+  readonly id: string
+  readonly result: 'missing'
+}
+
+export type CancelResult =
+  /** `asked`: it is running; its worker is told, and it ends as cancelled unless it succeeds first. */
+  { readonly id: string; readonly result: 'cancelled' | 'asked' } | Refused | Missing
+
+export type RequeueResult =
+  | { readonly id: string; readonly result: 'requeued'; readonly replay: number }
+  | Refused
+  | Missing
+
+export type UpdateResult =
+  | { readonly id: string; readonly result: 'updated'; readonly state: JobState }
+  | Refused
+  | Missing
+
+export interface JobChanges {
+  readonly priority?: number
+  /** A time, or null for at once. */
+  readonly runAtMs?: number | null
+  /** JSON text. */
+  readonly payload?: string
+}
+
+export interface ListRequest {
+  readonly filter: JobFilter
+  /** From 1 to PAGE_MAX. */
+  readonly limit: number
+  /** Continue below this id; null starts with the newest. */
+  readonly before: string | null
+}
+
+export interface JobPage {
+  /** Newest first. */
+  readonly jobs: readonly JobSummary[]
+  /** Where the next page continues, or null at the end. A page may be short, even empty, and still have one: a call looks
+   *  through a bounded number of jobs. */
+  readonly next: string | null
+}
+
+/** How a finished job ended; for waiting on it. */
+export interface Ending {
+  readonly id: string
+  readonly state: 'succeeded' | 'dead' | 'cancelled'
+  /** JSON text, or null. */
+  readonly result: string | null
+  readonly reason: DeadReason | null
+  readonly error: StoredError | null
+}
+
+/** What a store may tell on its own, from any process. Each may be lost: nothing depends on it but speed. */
+export interface StoreListener {
+  /** Jobs became ready in a queue. */
+  ready?(queue: string): void
+  /** Somebody asked to cancel a running job. */
+  cancel?(id: string): void
+}
+
+/** How a heartbeat thread extends leases without the main thread: the module it loads and what it is told. */
+export interface ExtenderSpec {
+  /** URL of a module that exports `openExtender(data): Promise<{ extend, close }>`. */
+  readonly module: string
+  /** Structured-cloneable settings for it. */
+  readonly data: unknown
+}
+
+export interface Store {
+  readonly kind: 'memory' | 'postgres' | 'redis'
+
+  // — the life of a job —
+
+  /**
+   * Writes jobs, all of them at once or none, and answers for each in order. A job whose idempotency key is held is not
+   * written: the answer has the holder's id and `created: false`. A job whose id is already known is left as it is.
+   * With `tx` the jobs exist exactly if the caller's transaction commits.
+   */
+  enqueue(jobs: readonly NewJob[], options?: { readonly tx?: Queryable }): Promise<readonly Enqueued[]>
+
+  /** Leases ready jobs: each moves to running with its attempt and fence counted up. No two claims get the same job. */
+  claim(request: ClaimRequest): Promise<Claim>
+
+  /** Says that the handlers of these leases are about to start. Only asked for jobs that crashed before, so that a job
+   *  that merely waited beside the one that crashes is not blamed. */
+  begin(leases: readonly Lease[]): Promise<void>
+
+  /** Makes leases last `leaseMs` from now. */
+  extend(leases: readonly Lease[], leaseMs: number): Promise<Extension>
+
+  /** Which of these leases have a job somebody asked to cancel, or no longer hold. Changes nothing. */
+  watch(leases: readonly Lease[]): Promise<Extension>
+
+  /** Keeps progress and log lines of running jobs; those of lost leases are dropped. */
+  note(notes: readonly JobNote[]): Promise<void>
+
+  /**
+   * Ends leases and puts their jobs where the settlements say. Each counts by itself: a lost one changes nothing and
+   * does not disturb its neighbours. `onlyExpired` settles just those whose lease has run out (for rescue). With `tx` the
+   * settlement holds exactly if the caller's transaction commits.
+   */
+  settle(
+    jobs: readonly SettledJob[],
+    options?: { readonly tx?: Queryable; readonly onlyExpired?: boolean },
+  ): Promise<readonly SettleResult[]>
+
+  // — upkeep: any process may call these at any time, each bounded by its limit —
+
+  /** Makes jobs ready whose time has come, and those whose parents have finished. */
+  promote(limit: number): Promise<Promotion>
+
+  /** Lists leases that have run out. */
+  expired(limit: number): Promise<Expired>
+
+  /** Lists schedules that are due and not paused. */
+  due(limit: number): Promise<DueSchedules>
+
+  /** Records ticks and makes their jobs, in one transaction, unless another process was first. */
+  fire(request: FireRequest): Promise<Fired>
+
+  /** Drops finished jobs past their retention and what else has run out, and prepares the days to come. */
+  prune(options: PruneOptions): Promise<Pruned>
+
+  // — operators —
+
+  cancel(ids: readonly string[], by: string): Promise<readonly CancelResult[]>
+  /** Revives dead jobs: attempts and crashes start again at 0, the idempotency key is taken again, the replay recorded. */
+  requeue(ids: readonly string[], by: string): Promise<readonly RequeueResult[]>
+  /** Discards dead jobs: they become cancelled. */
+  discard(ids: readonly string[], by: string): Promise<readonly CancelResult[]>
+  /** Changes a job that waits. */
+  update(id: string, changes: JobChanges, by: string): Promise<UpdateResult>
+  /** A paused queue takes jobs and gives none. */
+  pause(queue: string, by: string): Promise<void>
+  resume(queue: string, by: string): Promise<void>
+  setQueue(queue: string, settings: QueueSettings, by: string): Promise<void>
+  queues(): Promise<readonly QueueView[]>
+
+  /** Creates a schedule or changes the one of that name; its next time is `nextAtMs` when it is new or its times changed. */
+  setSchedule(schedule: Schedule, nextAtMs: number, by: string): Promise<ScheduleView>
+  removeSchedule(name: string, by: string): Promise<boolean>
+  /** Null resumes nothing: false when there is no schedule of that name. `nextAtMs` is its next time when it resumes. */
+  pauseSchedule(name: string, by: string): Promise<boolean>
+  resumeSchedule(name: string, nextAtMs: number, by: string): Promise<boolean>
+  schedules(): Promise<readonly ScheduleView[]>
+
+  // — looking —
+
+  get(id: string): Promise<JobView | null>
+  list(request: ListRequest): Promise<JobPage>
+  stats(queue: string | null): Promise<QueueStats>
+  /** Those of the jobs that have finished. */
+  endings(ids: readonly string[]): Promise<readonly Ending[]>
+  /** The store's time. */
+  now(): Promise<number>
+
+  /** Says that a worker lives. */
+  beat(worker: WorkerBeat): Promise<void>
+  /** Says that a worker has stopped. */
+  leave(workerId: string): Promise<void>
+  workers(): Promise<readonly WorkerView[]>
+
+  // — wake-ups and the end —
+
+  /** Tells workers in every process that jobs may be ready, e.g. after a transaction of the caller's committed. */
+  wake(queues: readonly string[]): void
+  listen(listener: StoreListener): () => void
+  /** How a thread of its own can extend leases, or null where the store lives in this thread. */
+  extender(): ExtenderSpec | null
+  close(): Promise<void>
+}
