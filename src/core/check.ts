@@ -50,6 +50,15 @@ export function checkTags(value: unknown): readonly string[] {
   return [...new Set(value as string[])]
 }
 
+/** Raises `invalid_option` unless `value` is 1 to `lengthMax` characters of well-formed text without control characters. */
+export function checkText(what: string, value: unknown, lengthMax: number): string {
+  if (typeof value === 'string' && value.length > 0 && value.length <= lengthMax && isPlainText(value)) return value
+  throw new HoldfastError(
+    'invalid_option',
+    `${what} must be 1 to ${lengthMax} characters of well-formed text without control characters, got ${show(value)}`,
+  )
+}
+
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/

@@ -8,7 +8,7 @@ export type Duration = number | `${number}ms` | `${number}s` | `${number}m` | `$
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
 /** A hundred years. Longer is a mistake in the unit, and dates beyond it no longer fit everywhere. */
-export const DURATION_MS_MAX = 100 * 365 * UNIT_MS.d
+export const DURATION_MS_MAX: number = 100 * 365 * UNIT_MS.d
 
 /** Which lengths a duration may have, and what it is called in messages. */
 export interface DurationRule {

@@ -3,12 +3,12 @@
 
 import { HoldfastError } from './errors.js'
 
-export const PAYLOAD_BYTES_MAX = 1024 * 1024
-export const RESULT_BYTES_MAX = 1024 * 1024
-export const ERROR_BYTES_MAX = 16 * 1024
-export const LOG_LINE_BYTES_MAX = 4 * 1024
+export const PAYLOAD_BYTES_MAX: number = 1024 * 1024
+export const RESULT_BYTES_MAX: number = 1024 * 1024
+export const ERROR_BYTES_MAX: number = 16 * 1024
+export const LOG_LINE_BYTES_MAX: number = 4 * 1024
 /** Deeper values overflow parsers elsewhere long before they overflow ours. */
-export const JSON_DEPTH_MAX = 500
+export const JSON_DEPTH_MAX: number = 500
 
 /** The payload of one job as JSON text; raises `invalid_payload` or `payload_too_large`. `undefined` is stored as null. */
 export function encodePayload(type: string, value: unknown, bytesMax: number): string {

@@ -1,0 +1,125 @@
+// Defining a job: its type, the shape of its payload and the settings its jobs start with.
+
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { checkKeys, checkName, checkTags, checkWhole } from '../core/check.js'
+import type { Handler, HandlerFunction, JobDefinition } from '../core/definition.js'
+import { HoldfastError, show } from '../core/errors.js'
+import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
+
+/** The queue of jobs whose definition and enqueue name none. */
+export const DEFAULT_QUEUE = 'default'
+export const PRIORITY_MIN = -32_768
+export const PRIORITY_MAX = 32_767
+const VERSION_MAX = 1_000
+
+/** What jobs of one definition have in common. */
+export interface JobOptions extends LimitOptions {
+  /** The queue its jobs go to. Default 'default'. */
+  readonly queue?: string
+  /** Higher runs first, from −32,768 to 32,767. Default 0. */
+  readonly priority?: number
+  /** Put on each of its jobs, for finding them; at most 16. */
+  readonly tags?: readonly string[]
+  /** Version of the payload's shape, kept with each job. Default 1. Raise it when the shape changes, and say in `upgrade`
+   *  how older payloads are read. */
+  readonly version?: number
+  /** For each older version, the function that lifts a payload from it to the next one. */
+  readonly upgrade?: Readonly<Record<number, (payload: never) => unknown>>
+  /** Says whether an error is worth another attempt. Default: every one is. */
+  readonly retryable?: (error: unknown) => boolean
+}
+
+/** The options of a definition whose payload is checked. */
+export interface CheckedJobOptions<Schema extends StandardSchemaV1> extends JobOptions {
+  /** Any Standard Schema: zod, valibot, arktype, … Checked when a job is enqueued and again before it runs; its input is
+   *  what is stored, its output is what the handler gets. */
+  readonly input: Schema
+}
+
+const KNOWN = ['input', 'queue', 'priority', ...LIMIT_OPTIONS, 'tags', 'version', 'upgrade', 'retryable']
+
+/**
+ * Defines a job. Raises `invalid_name` or `invalid_option` for a definition that cannot work.
+ *
+ * @example
+ * const sendEmail = defineJob('send_email', { input: z.object({ to: z.email() }), queue: 'email', maxAttempts: 10 })
+ * const resize = defineJob<{ image: string }>('resize')
+ */
+export function defineJob<Schema extends StandardSchemaV1>(
+  type: string,
+  options: CheckedJobOptions<Schema>,
+): JobDefinition<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>>
+export function defineJob<Payload = unknown>(type: string, options?: JobOptions): JobDefinition<Payload, Payload>
+export function defineJob(
+  type: string,
+  options: JobOptions & { readonly input?: StandardSchemaV1 } = {},
+): JobDefinition {
+  checkName('type', type)
+  checkKeys(`the definition of "${type}"`, options, KNOWN)
+  const { queue = DEFAULT_QUEUE, priority = 0, tags = [], version = 1, upgrade = {}, retryable, input } = options
+  const definition: JobDefinition = {
+    type,
+    queue: checkName('queue', queue),
+    priority: checkPriority(priority),
+    limits: resolveLimitOptions(options),
+    tags: checkTags(tags),
+    schema: input === undefined ? null : checkSchema(type, input),
+    version: checkWhole('version', version, 1, VERSION_MAX),
+    // After the version, which it counts up to.
+    upgrades: checkUpgrades(type, version, upgrade),
+    retryable: retryable === undefined ? null : checkFunction(`retryable of "${type}"`, retryable),
+    handle: (run) => bind(definition, run),
+  }
+  return Object.freeze(definition)
+}
+
+/** Raises `invalid_option` unless `value` can be a job's priority. */
+export function checkPriority(value: unknown): number {
+  return checkWhole('priority', value, PRIORITY_MIN, PRIORITY_MAX)
+}
+
+function checkSchema(type: string, schema: unknown): StandardSchemaV1 {
+  // Some libraries make schemas that are functions.
+  const isCarrier = (typeof schema === 'object' && schema !== null) || typeof schema === 'function'
+  const standard = isCarrier ? (schema as Partial<StandardSchemaV1>)['~standard'] : undefined
+  if (standard?.version === 1 && typeof standard.validate === 'function') return schema as StandardSchemaV1
+  throw new HoldfastError(
+    'invalid_option',
+    `input of "${type}" must be a Standard Schema (zod, valibot, arktype, …), got ${show(schema)}`,
+  )
+}
+
+function checkUpgrades(type: string, version: number, upgrade: unknown): JobDefinition['upgrades'] {
+  const older = Array.from({ length: version - 1 }, (_, index) => String(index + 1))
+  if (older.length === 0 && Object.keys(Object(upgrade)).length > 0) {
+    throw new HoldfastError('invalid_option', `"${type}" is at version 1, which needs no upgrade: set version as well`)
+  }
+  checkKeys(`upgrade of "${type}"`, upgrade, older)
+  const steps = new Map<number, (payload: unknown) => unknown>()
+  for (const [from, step] of Object.entries(upgrade as Record<string, (payload: unknown) => unknown>)) {
+    steps.set(Number(from), checkFunction(`upgrade from ${from} of "${type}"`, step))
+  }
+  checkWithoutGaps(type, version, steps)
+  return steps
+}
+
+// A gap would make jobs of the versions below it dead one by one, long after the definition was written.
+function checkWithoutGaps(type: string, version: number, steps: ReadonlyMap<number, unknown>): void {
+  if (steps.size === 0) return
+  for (let from = Math.min(...steps.keys()); from < version; from++) {
+    if (steps.has(from)) continue
+    throw new HoldfastError(
+      'invalid_option',
+      `upgrade of "${type}" leads up to version ${version} but has no step from ${from}: add it`,
+    )
+  }
+}
+
+function bind<Payload>(definition: JobDefinition, run: HandlerFunction<Payload>): Handler {
+  return Object.freeze({ definition, run: checkFunction(`the handler of "${definition.type}"`, run) })
+}
+
+function checkFunction<Checked>(what: string, value: Checked): Checked {
+  if (typeof value === 'function') return value
+  throw new HoldfastError('invalid_option', `${what} must be a function, got ${show(value)}`)
+}

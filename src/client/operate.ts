@@ -1,0 +1,227 @@
+// What operators do to jobs and queues, and how they look at them: checked arguments in, the store's word out.
+
+import {
+  checkChoice,
+  checkDate,
+  checkId,
+  checkKeys,
+  checkName,
+  checkText,
+  checkWhole,
+  TAG_LENGTH_MAX,
+} from '../core/check.js'
+import { type Duration, durationMs } from '../core/duration.js'
+import { HoldfastError, show } from '../core/errors.js'
+import type { JobFilter, JobSummary, QueueSettings } from '../core/job.js'
+import { encodePayload } from '../core/json.js'
+import { JOB_STATES, type JobState } from '../core/states.js'
+import { type JobChanges, PAGE_MAX, type Refused, type Store } from '../core/store.js'
+import { checkPriority } from './define-job.js'
+import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
+import { refusal } from './refusals.js'
+
+const BY_LENGTH_MAX = 200
+const LIST_LIMIT_DEFAULT = 50
+const REQUEUE_LIMIT_DEFAULT = 1_000
+const REQUEUE_LIMIT_MAX = 100_000
+
+/** Who does it, for the job's history. */
+export interface ByOption {
+  /** A name, an address, a program. Default 'api'. */
+  readonly by?: string
+}
+
+/** Checks a `by` option and fills in its default. */
+export function resolveBy(what: string, options: ByOption = {}): string {
+  checkKeys(what, options, ['by'])
+  return options.by === undefined ? 'api' : checkText('by', options.by, BY_LENGTH_MAX)
+}
+
+/** What a cancel came to: `cancelled`, or `asked` of a job that is running, whose worker is told. */
+export interface Cancelled {
+  readonly id: string
+  readonly result: 'cancelled' | 'asked'
+}
+
+export async function cancel(store: Store, id: string, options?: ByOption): Promise<Cancelled> {
+  const by = resolveBy('cancel', options)
+  const [result] = await store.cancel([checkId('id', id)], by)
+  if (result!.result === 'refused' || result!.result === 'missing') {
+    throw refusal(result!, { verb: 'cancelled', only: 'a job that has not finished can be' })
+  }
+  return { id, result: result!.result }
+}
+
+export async function discard(store: Store, id: string, options?: ByOption): Promise<void> {
+  const by = resolveBy('discard', options)
+  const [result] = await store.discard([checkId('id', id)], by)
+  if (result!.result === 'refused' || result!.result === 'missing') {
+    throw refusal(result!, { verb: 'discarded', only: 'a dead job can be, cancel() stops a living one' })
+  }
+}
+
+/** What a requeue of one job came to. */
+export interface Requeued {
+  readonly id: string
+  /** How often the job has been revived by now: 1 for the first time. */
+  readonly replay: number
+}
+
+export async function requeueOne(store: Store, id: string, options?: ByOption): Promise<Requeued> {
+  const by = resolveBy('requeue', options)
+  const [result] = await store.requeue([checkId('id', id)], by)
+  if (result!.result !== 'requeued') throw refusal(result!, { verb: 'requeued', only: 'a dead job can be' })
+  return { id, replay: result!.replay }
+}
+
+/** Which dead jobs to revive. */
+export interface RequeueMany {
+  /** Fields that are absent match every dead job. */
+  readonly filter: Omit<JobFilter, 'state'>
+  /** The most jobs to revive, from 1 to 100,000. Default 1,000. */
+  readonly limit?: number
+}
+
+/** What a requeue of many came to. */
+export interface RequeuedMany {
+  readonly requeued: number
+  /** Those that stay dead: another job has taken the idempotency key, or somebody was faster. */
+  readonly refused: readonly { readonly id: string; readonly state: JobState; readonly heldBy: string | null }[]
+  /** True when the limit was reached, so that there may be more. */
+  readonly more: boolean
+}
+
+/** Revives dead jobs page by page, newest first, so that no call of the store grows with their number. */
+export async function requeueMany(store: Store, request: RequeueMany, options?: ByOption): Promise<RequeuedMany> {
+  checkKeys('requeue', request, ['filter', 'limit'])
+  checkKeys('filter', request.filter, ['queue', 'type', 'tag'])
+  const by = resolveBy('requeue', options)
+  const filter: JobFilter = { ...checkFilter(request.filter), state: 'dead' }
+  let left = checkWhole('limit', request.limit ?? REQUEUE_LIMIT_DEFAULT, 1, REQUEUE_LIMIT_MAX)
+  let requeued = 0
+  const refused: Refused[] = []
+  let before: string | null = null
+  do {
+    const page = await store.list({ filter, limit: Math.min(left, PAGE_MAX), before })
+    const ids = page.jobs.map((job) => job.id)
+    for (const result of ids.length === 0 ? [] : await store.requeue(ids, by)) {
+      if (result.result === 'requeued') requeued++
+      else if (result.result === 'refused') refused.push(result)
+    }
+    left -= ids.length
+    before = page.next
+  } while (before !== null && left > 0)
+  return {
+    requeued,
+    refused: refused.map(({ id, state, heldBy = null }) => ({ id, state, heldBy })),
+    more: before !== null,
+  }
+}
+
+/** What may be changed of a job that waits. */
+export interface UpdateOptions {
+  readonly priority?: number
+  /** A new time; null for at once. Not together with `delay`. */
+  readonly runAt?: Date | string | null
+  /** A new time, this long from now. Not together with `runAt`. */
+  readonly delay?: Duration
+  /** Replaces the payload; of the version the job was enqueued with, and not checked until the job runs. */
+  readonly payload?: unknown
+}
+
+/** Where the job stands after a change. */
+export interface Updated {
+  readonly id: string
+  readonly state: JobState
+  /** When it may run, in milliseconds from now; null when its time was not changed. */
+  readonly dueInMs: number | null
+}
+
+export async function update(
+  store: Store,
+  id: string,
+  changes: UpdateOptions,
+  { by, payloadBytesMax }: { readonly by: string; readonly payloadBytesMax: number },
+): Promise<Updated> {
+  checkId('id', id)
+  checkKeys('update', changes, ['priority', 'runAt', 'delay', 'payload'])
+  if (Object.values(changes).every((change) => change === undefined)) {
+    throw new HoldfastError('invalid_option', 'update needs something to change: priority, runAt, delay or payload')
+  }
+  if (changes.runAt !== undefined && changes.delay !== undefined) {
+    throw new HoldfastError('invalid_option', 'runAt and delay both say when the job may run: give one of them')
+  }
+  const checked: JobChanges = {
+    ...(changes.priority === undefined ? {} : { priority: checkPriority(changes.priority) }),
+    ...(changes.payload === undefined ? {} : { payload: encodePayload(id, changes.payload, payloadBytesMax) }),
+  }
+  const timed = changes.runAt !== undefined || changes.delay !== undefined
+  const nowMs = timed ? await store.now() : 0
+  const runAtMs = timed ? resolveTime(changes, nowMs) : undefined
+  const result = await store.update(id, runAtMs === undefined ? checked : { ...checked, runAtMs }, by)
+  if (result.result !== 'updated') {
+    throw refusal(result, { verb: 'changed', only: 'a job that waits (blocked, scheduled, ready, retrying) can be' })
+  }
+  return { id, state: result.state, dueInMs: timed ? Math.max(0, (runAtMs ?? nowMs) - nowMs) : null }
+}
+
+function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | null {
+  if (delay !== undefined) return nowMs + durationMs(delay, { name: 'delay' })
+  return runAt === null ? null : checkDate('runAt', runAt).getTime()
+}
+
+/** What a page of a list shows. */
+export interface ListOptions extends JobFilter {
+  /** The most jobs on a page, from 1 to 200. Default 50. */
+  readonly limit?: number
+  /** The `cursor` of the page before. Absent or null starts with the newest job. */
+  readonly cursor?: string | null
+}
+
+/** A page of a list. */
+export interface JobList {
+  /** Newest first. */
+  readonly jobs: readonly JobSummary[]
+  /** Give it to the next call; null at the end. A page may be short, even empty, and still have one. */
+  readonly cursor: string | null
+}
+
+export async function list(store: Store, options: ListOptions = {}): Promise<JobList> {
+  checkKeys('list', options, ['state', 'queue', 'type', 'tag', 'limit', 'cursor'])
+  const limit = checkWhole('limit', options.limit ?? LIST_LIMIT_DEFAULT, 1, PAGE_MAX)
+  const before = options.cursor == null ? null : checkId('cursor', options.cursor)
+  const page = await store.list({ filter: checkFilter(options), limit, before })
+  return { jobs: page.jobs, cursor: page.next }
+}
+
+function checkFilter({ state, queue, type, tag }: JobFilter): JobFilter {
+  return {
+    ...(state === undefined ? {} : { state: checkChoice('state', state, JOB_STATES) }),
+    ...(queue === undefined ? {} : { queue: checkName('queue', queue) }),
+    ...(type === undefined ? {} : { type: checkName('type', type) }),
+    ...(tag === undefined ? {} : { tag: checkText('tag', tag, TAG_LENGTH_MAX) }),
+  }
+}
+
+/** What a queue sets for the jobs in it that set nothing themselves. */
+export interface QueueOptions extends LimitOptions {
+  /** How long its finished jobs are kept. Default: what the process that prunes was told. */
+  readonly retention?: Duration
+}
+
+/** Checks a queue's settings and gives them in the form stores keep. */
+export function resolveQueueSettings(options: QueueOptions): QueueSettings {
+  checkKeys('setQueue', options, [...LIMIT_OPTIONS, 'retention'])
+  const { retention } = options
+  return {
+    limits: resolveLimitOptions(options),
+    ...(retention === undefined ? {} : { retentionMs: durationMs(retention, { name: 'retention' }) }),
+  }
+}
+
+/** The id to requeue, or the many to; raises `invalid_option` for what is neither. */
+export function isRequeueMany(value: string | RequeueMany): value is RequeueMany {
+  if (typeof value === 'object' && value !== null) return true
+  if (typeof value === 'string') return false
+  throw new HoldfastError('invalid_option', `requeue takes a job's id or { filter, limit }, got ${show(value)}`)
+}

@@ -1,0 +1,205 @@
+// Schedules as users see them: created or changed by name, looked at, paused, run by hand.
+
+import { checkChoice, checkKeys, checkName, checkTags, checkWhole, TAG_LENGTH_MAX, TAGS_MAX } from '../core/check.js'
+import { parseCron } from '../core/cron.js'
+import type { JobDefinition } from '../core/definition.js'
+import { HoldfastError, show } from '../core/errors.js'
+import type { NewJob, Schedule, ScheduleView } from '../core/job.js'
+import type { CatchUp, Overlap } from '../core/schedule.js'
+import type { Store } from '../core/store.js'
+import { checkPriority } from './define-job.js'
+import { startingTerms } from './enqueue-options.js'
+import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
+import { encodeChecked } from './prepare.js'
+
+const ZONE_DEFAULT = 'UTC'
+const CATCH_UP_MAX_DEFAULT = 100
+const CATCH_UP_MAX = 1_000
+const RUNS_DEFAULT = 5
+const RUNS_MAX = 1_000
+
+/** When a schedule fires and the job it makes each time. */
+export interface ScheduleOptions<Input = unknown> extends LimitOptions {
+  /** Five fields (minute, hour, day, month, weekday), or six with seconds in front. */
+  readonly cron: string
+  /** IANA time zone the fields are read in. Default 'UTC'. A time the change to summer time leaves out runs once, after
+   *  the gap; one that comes twice in autumn runs once. */
+  readonly zone?: string
+  readonly job: JobDefinition<Input, unknown> | string
+  /** The payload of each of its jobs, checked now and again when each runs. Default null. */
+  readonly payload?: NoInfer<Input>
+  /** Default: the definition's queue, or 'default'. */
+  readonly queue?: string
+  /** Default: the definition's, or 0. */
+  readonly priority?: number
+  /** Put on each of its jobs; at most 15 together with the definition's, one is kept for runs by hand. */
+  readonly tags?: readonly string[]
+  /** What happens to ticks nobody was there to fire: left out, the latest one made up for (the default), or all of them. */
+  readonly catchUp?: CatchUp
+  /** The most ticks `all` makes up for, from 1 to 1,000. Default 100. Older ones are left out. */
+  readonly catchUpMax?: number
+  /** What happens to a tick while the job of an earlier one is unfinished: another job (the default), or none. */
+  readonly overlap?: Overlap
+}
+
+/** A schedule as shown: its payload is the value, not the text the store keeps. */
+export interface ScheduleStatus extends Omit<ScheduleView, 'payload'> {
+  readonly payload: unknown
+}
+
+/** An expression to look ahead with. */
+export interface CronOptions {
+  readonly cron: string
+  /** Default 'UTC'. */
+  readonly zone?: string
+}
+
+const KNOWN = [
+  'cron',
+  'zone',
+  'job',
+  'payload',
+  'queue',
+  'priority',
+  ...LIMIT_OPTIONS,
+  'tags',
+  'catchUp',
+  'catchUpMax',
+  'overlap',
+]
+
+/** Creates or changes a schedule. Raises `invalid_schedule` for an expression that is none or has no time to come. */
+export async function setSchedule<Input>(
+  store: Store,
+  name: string,
+  options: ScheduleOptions<Input>,
+  { by, payloadBytesMax }: { readonly by: string; readonly payloadBytesMax: number },
+): Promise<ScheduleStatus> {
+  const schedule = await resolveSchedule(name, options, payloadBytesMax)
+  const nextAtMs = nextTimes(schedule, await store.now(), 1)[0]!
+  return showSchedule(await store.setSchedule(schedule, nextAtMs, by))
+}
+
+async function resolveSchedule<Input>(
+  name: string,
+  options: ScheduleOptions<Input>,
+  payloadBytesMax: number,
+): Promise<Schedule> {
+  checkName('schedule', name)
+  checkKeys(`schedule "${name}"`, options, KNOWN)
+  const { cron, zone = ZONE_DEFAULT, job } = options
+  parseCron(cron, zone)
+  const terms = startingTerms(job)
+  return {
+    name,
+    cron,
+    zone,
+    type: terms.type,
+    version: terms.version,
+    queue: options.queue === undefined ? terms.queue : checkName('queue', options.queue),
+    priority: options.priority === undefined ? terms.priority : checkPriority(options.priority),
+    limits: { ...terms.limits, ...resolveLimitOptions(options) },
+    tags: checkScheduleTags([...terms.tags, ...checkTags(options.tags ?? [])]),
+    catchUp: checkChoice('catchUp', options.catchUp ?? 'latest', ['skip', 'latest', 'all']),
+    catchUpMax: checkWhole('catchUpMax', options.catchUpMax ?? CATCH_UP_MAX_DEFAULT, 1, CATCH_UP_MAX),
+    overlap: checkChoice('overlap', options.overlap ?? 'allow', ['allow', 'skip']),
+    payload: await encodeChecked(job, options.payload, payloadBytesMax),
+  }
+}
+
+function checkScheduleTags(tags: readonly string[]): readonly string[] {
+  const checked = checkTags(tags)
+  if (checked.length < TAGS_MAX) return checked
+  throw new HoldfastError(
+    'invalid_option',
+    `tags of a schedule must be at most ${TAGS_MAX - 1}, its definition's included, got ${checked.length}`,
+  )
+}
+
+/** All schedules, by name. */
+export async function schedules(store: Store): Promise<readonly ScheduleStatus[]> {
+  return (await store.schedules()).map(showSchedule)
+}
+
+function showSchedule(view: ScheduleView): ScheduleStatus {
+  return { ...view, payload: JSON.parse(view.payload) }
+}
+
+export async function removeSchedule(store: Store, name: string, by: string): Promise<void> {
+  if (!(await store.removeSchedule(checkName('schedule', name), by))) throw notFound(name)
+}
+
+export async function pauseSchedule(store: Store, name: string, by: string): Promise<void> {
+  if (!(await store.pauseSchedule(checkName('schedule', name), by))) throw notFound(name)
+}
+
+/** Lets it fire again, from its next time on: what fell into the pause is not made up for. */
+export async function resumeSchedule(store: Store, name: string, by: string): Promise<void> {
+  const schedule = await find(store, name)
+  // Resuming one that fires already would move its next time past a tick that is due at this moment.
+  if (!schedule.paused) return
+  const nextAtMs = nextTimes(schedule, await store.now(), 1)[0]!
+  if (!(await store.resumeSchedule(name, nextAtMs, by))) throw notFound(name)
+}
+
+/** The job of a run by hand: the schedule's settings, and a tag that says where it came from. */
+export async function scheduledJob(store: Store, name: string, id: string): Promise<NewJob> {
+  const { queue, type, payload, version, priority, limits, tags } = await find(store, name)
+  return {
+    id,
+    queue,
+    type,
+    payload,
+    version,
+    priority,
+    when: null,
+    limits,
+    idempotencyKey: null,
+    after: [],
+    onParentDead: 'cancel',
+    tags: checkTags([...tags, `schedule:${name}`.slice(0, TAG_LENGTH_MAX)]),
+    trace: null,
+  }
+}
+
+/** The next times of a schedule or an expression, from the store's time on; fewer when the expression has no more. */
+export async function nextRuns(
+  store: Store,
+  source: string | CronOptions,
+  count: number = RUNS_DEFAULT,
+): Promise<readonly Date[]> {
+  checkWhole('count', count, 1, RUNS_MAX)
+  const times = typeof source === 'string' ? await find(store, source) : checkCron(source)
+  return nextTimes(times, await store.now(), count).map((ms) => new Date(ms))
+}
+
+function checkCron(source: CronOptions): Required<CronOptions> {
+  checkKeys('nextRuns', source, ['cron', 'zone'])
+  return { cron: source.cron, zone: source.zone ?? ZONE_DEFAULT }
+}
+
+function nextTimes({ cron, zone }: Required<CronOptions>, nowMs: number, count: number): number[] {
+  const parsed = parseCron(cron, zone)
+  const times: number[] = []
+  let lastMs: number | null = nowMs
+  while (times.length < count) {
+    lastMs = parsed.next(lastMs)
+    if (lastMs === null) break
+    times.push(lastMs)
+  }
+  if (times.length > 0) return times
+  throw new HoldfastError('invalid_schedule', `cron ${show(cron)} has no time to come: no such date exists`)
+}
+
+async function find(store: Store, name: string): Promise<ScheduleView> {
+  checkName('schedule', name)
+  const schedule = (await store.schedules()).find((candidate) => candidate.name === name)
+  if (schedule === undefined) throw notFound(name)
+  return schedule
+}
+
+function notFound(name: string): HoldfastError {
+  return new HoldfastError('schedule_not_found', `there is no schedule "${name}": schedules() lists those there are`, {
+    details: { schedule: name },
+  })
+}

@@ -1,0 +1,103 @@
+// Writing jobs to a store that comes and goes: the same ids again, with growing random pauses, until the time is up.
+
+import { showMs } from '../core/duration.js'
+import { HoldfastError, isHoldfastError } from '../core/errors.js'
+import type { Emit } from '../core/events.js'
+import type { Enqueued, NewJob } from '../core/job.js'
+import { type Ports, type Random, sleep } from '../core/ports.js'
+import { backoffMs, type RetryPolicy } from '../core/retry.js'
+import type { Store } from '../core/store.js'
+
+// Short at first, because a failover or a cut connection is often over at once; the cap keeps the first answer after a
+// long outage within a second.
+const POLICY: RetryPolicy = { backoff: 'exponential', baseMs: 50, capMs: 1_000, jitter: true }
+
+/** How long to wait before the next try. */
+export function retryDelayMs(attempt: number, random: Random): number {
+  return backoffMs(POLICY, attempt, () => random.float())
+}
+
+/** Whether a job reached the store: `unknown` once it was sent and no answer came. */
+export type Written = 'no' | 'unknown'
+
+/** What a caller is told when the store could not be reached in time. */
+export function gaveUp(jobs: readonly NewJob[], written: Written, timeoutMs: number, cause: unknown): HoldfastError {
+  const fate =
+    written === 'no'
+      ? 'nothing was written, enqueue again'
+      : 'it may or may not have been written; enqueueing again with an idempotency key is safe'
+  const why = isHoldfastError(cause) ? ` (${cause.message})` : ''
+  return new HoldfastError(
+    'store_unavailable',
+    `the store did not confirm ${name(jobs)} within ${showMs(timeoutMs)}${why}: ${fate}`,
+    { retryable: true, details: { ids: ids(jobs), written }, ...(cause == null ? {} : { cause }) },
+  )
+}
+
+interface RetryDeps {
+  readonly store: Store
+  readonly ports: Ports
+  readonly emit: Emit
+}
+
+/**
+ * Writes jobs in one transaction, again and again until the store answers; raises `store_unavailable` after `timeoutMs`
+ * and `aborted` when the signal fires.
+ */
+export function writeWithRetries(
+  deps: RetryDeps,
+  jobs: readonly NewJob[],
+  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
+): Promise<readonly Enqueued[]> {
+  const written = write(deps, jobs, timeoutMs, signal)
+  if (signal === undefined) return written
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(aborted(jobs, 'unknown'))
+    signal.addEventListener('abort', abort, { once: true })
+    written.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+async function write(
+  { store, ports, emit }: RetryDeps,
+  jobs: readonly NewJob[],
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<readonly Enqueued[]> {
+  if (signal?.aborted) throw aborted(jobs, 'no')
+  const startedMs = ports.clock.monotonic()
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const answers = await store.enqueue(jobs)
+      const tookMs = ports.clock.monotonic() - startedMs
+      if (attempt > 1) emit({ name: 'store.recovered', during: 'enqueue', afterMs: tookMs })
+      emit({ name: 'job.enqueued', count: jobs.length, tookMs })
+      return answers
+    } catch (error) {
+      if (!isHoldfastError(error) || !error.retryable) throw error
+      emit({ name: 'store.failed', during: 'enqueue', error })
+      const delayMs = retryDelayMs(attempt, ports.random)
+      if (ports.clock.monotonic() - startedMs + delayMs >= timeoutMs) throw gaveUp(jobs, 'unknown', timeoutMs, error)
+      await sleep(ports.timers, delayMs, signal)
+      if (signal?.aborted) throw aborted(jobs, 'unknown')
+    }
+  }
+}
+
+/** What a caller is told who fired the signal itself. */
+export function aborted(jobs: readonly NewJob[], written: Written): HoldfastError {
+  const fate = written === 'no' ? 'nothing was written' : 'it may or may not have been written'
+  return new HoldfastError('aborted', `the enqueue of ${name(jobs)} was aborted by its caller: ${fate}`, {
+    details: { ids: ids(jobs), written },
+  })
+}
+
+function name(jobs: readonly NewJob[]): string {
+  return jobs.length === 1 ? `job ${jobs[0]!.id}` : `${jobs.length} jobs`
+}
+
+const IDS_SHOWN_MAX = 100
+
+function ids(jobs: readonly NewJob[]): readonly string[] {
+  return jobs.slice(0, IDS_SHOWN_MAX).map((job) => job.id)
+}

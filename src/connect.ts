@@ -1,0 +1,102 @@
+// Connecting: which store a URL means, and opening it. A store's code is loaded when it is asked for, so that those who
+// use one never load the driver of another.
+
+import { checkKeys, checkText } from './core/check.js'
+import { HoldfastError, show } from './core/errors.js'
+import type { Store } from './core/store.js'
+import { redactUrl } from './core/url.js'
+import {
+  HOLDFAST_OPTIONS,
+  type Holdfast,
+  type HoldfastOptions,
+  openHoldfast,
+  resolveHoldfastOptions,
+} from './holdfast.js'
+import { systemPorts } from './system-ports.js'
+
+const URL_DEFAULT = 'embedded:.holdfast'
+
+/** What holds for a connection and the store it opens. */
+export interface ConnectOptions extends HoldfastOptions {
+  /** The PostgreSQL schema its tables are in, made when it is missing. Default 'holdfast'. Other stores have none. */
+  readonly schema?: string
+}
+
+/**
+ * Connects to a store: 'postgres://…', 'embedded:<folder>' for a PostgreSQL server of its own, or 'memory:'. Without a
+ * URL it takes HOLDFAST_URL, then DATABASE_URL from the environment, then 'embedded:.holdfast'. Raises `invalid_url`,
+ * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
+ */
+export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
+  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema'])
+  const { schema, ...others } = options
+  // Before the store is opened: a mistake in an option should not cost the start of a server.
+  const { ports } = resolveHoldfastOptions(others)
+  if (schema !== undefined) checkText('schema', schema, 63)
+  const store = await openStore(chooseUrl(url), { schema, clock: ports.clock })
+  try {
+    return await openHoldfast(store, others)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+interface ChosenUrl {
+  readonly url: string
+  /** Where it came from, for messages. */
+  readonly source: string
+}
+
+function chooseUrl(url: string | undefined): ChosenUrl {
+  if (url !== undefined) return { url, source: 'the URL given to connect()' }
+  for (const source of ['HOLDFAST_URL', 'DATABASE_URL']) {
+    const value = process.env[source]
+    if (value) return { url: value, source: `the URL in ${source}` }
+  }
+  return { url: URL_DEFAULT, source: 'the default' }
+}
+
+async function openStore(
+  { url, source }: ChosenUrl,
+  { schema, clock }: { readonly schema: string | undefined; readonly clock: typeof systemPorts.clock },
+): Promise<Store> {
+  if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
+  const kind = /^([a-z]+):/.exec(url)?.[1]
+  switch (kind) {
+    case 'memory': {
+      if (url !== 'memory:') throw invalidUrl(source, url, "the memory store's URL is just 'memory:'")
+      const { memoryStore } = await import('./stores/memory/index.js')
+      return memoryStore({ clock })
+    }
+    case 'embedded':
+    case 'postgres':
+    case 'postgresql': {
+      checkPostgresUrl(source, url, kind)
+      const { postgresStore } = await import('./stores/postgres/index.js')
+      return postgresStore(url, schema === undefined ? {} : { schema })
+    }
+    case 'redis':
+    case 'rediss':
+      throw new HoldfastError(
+        'unsupported',
+        `${source} (${redactUrl(url)}) asks for a Redis store, which this version does not have: use postgres://… or embedded:<folder>`,
+      )
+    default:
+      throw invalidUrl(source, url, 'it must begin with postgres://, embedded: or memory:')
+  }
+}
+
+function checkPostgresUrl(source: string, url: string, kind: string): void {
+  if (kind === 'embedded') {
+    if (url.length > 'embedded:'.length && !url.includes('\0')) return
+    throw invalidUrl(source, url, "it must name a folder, as in 'embedded:.holdfast'")
+  }
+  if (!url.startsWith(`${kind}://`) || !URL.canParse(url)) {
+    throw invalidUrl(source, url, 'it must look like postgres://user:password@host:5432/database')
+  }
+}
+
+function invalidUrl(source: string, url: string, why: string): HoldfastError {
+  return new HoldfastError('invalid_url', `${source} (${show(redactUrl(url))}) cannot be used: ${why}`)
+}

@@ -1,0 +1,52 @@
+// A payload against its definition: checked when it is enqueued, lifted to the current version and checked again when it
+// runs. The store keeps what the producer gave, so that a schema that transforms is applied once, before the handler.
+
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { JobDefinition } from './definition.js'
+import { HoldfastError } from './errors.js'
+
+const ISSUES_MAX = 10
+
+/** What a schema made of a value: the value for the handler, or why it does not fit. */
+export type Checked = { readonly value: unknown } | { readonly problem: string }
+
+/** Checks a value against a definition's schema. A definition without one takes everything. */
+export function checkPayload(definition: Pick<JobDefinition, 'schema'>, value: unknown): Checked | Promise<Checked> {
+  if (definition.schema === null) return { value }
+  const result = definition.schema['~standard'].validate(value)
+  return result instanceof Promise ? result.then(read) : read(result)
+}
+
+function read(result: StandardSchemaV1.Result<unknown>): Checked {
+  if (result.issues === undefined) return { value: result.value }
+  const lines = result.issues.slice(0, ISSUES_MAX).map(({ message, path }) => {
+    const where = path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
+    return where ? `${where}: ${message}` : message
+  })
+  if (result.issues.length > ISSUES_MAX) lines.push(`and ${result.issues.length - ISSUES_MAX} more`)
+  return { problem: lines.join('; ') }
+}
+
+/** Lifts a stored payload to the definition's version; raises `invalid_payload` when a step is missing or throws. */
+export function upgradePayload(definition: JobDefinition, version: number, payload: unknown): unknown {
+  let lifted = payload
+  for (let from = version; from < definition.version; from++) {
+    const upgrade = definition.upgrades.get(from)
+    if (upgrade === undefined) {
+      throw new HoldfastError(
+        'invalid_payload',
+        `a payload of "${definition.type}" has version ${version}, the definition is at ${definition.version} and has no upgrade from ${from}`,
+      )
+    }
+    try {
+      lifted = upgrade(lifted)
+    } catch (cause) {
+      throw new HoldfastError(
+        'invalid_payload',
+        `the upgrade of "${definition.type}" from version ${from} threw: ${(cause as Error)?.message ?? cause}`,
+        { cause },
+      )
+    }
+  }
+  return lifted
+}

@@ -1,0 +1,163 @@
+// A connected queue: the client, the workers started from it, and the upkeep that runs beside them.
+
+import { hostname } from 'node:os'
+import { Client, type ClientDeps, type ClientSettings } from './client/client.js'
+import { Events } from './client/events.js'
+import { StoreTime } from './client/store-time.js'
+import { checkBoolean, checkKeys, checkName, checkWhole } from './core/check.js'
+import { type Duration, durationMs } from './core/duration.js'
+import { HoldfastError, show } from './core/errors.js'
+import { PAYLOAD_BYTES_MAX } from './core/json.js'
+import type { Ports } from './core/ports.js'
+import type { Store } from './core/store.js'
+import { systemPorts } from './system-ports.js'
+import { Upkeep } from './upkeep/upkeep.js'
+import { VERSION } from './version.js'
+import type { WorkerOptions } from './worker/options.js'
+import { Worker } from './worker/worker.js'
+
+/** What holds for a connection, whichever store it is to. */
+export interface HoldfastOptions {
+  /** The largest payload, in bytes of JSON, up to 64 MiB. Default 1 MiB. Large payloads slow every store down: enqueue a
+   *  reference instead. */
+  readonly payloadBytesMax?: number
+  /** How long an enqueue keeps trying while the store cannot be reached. Default '30s'. */
+  readonly enqueueTimeout?: Duration
+  /** The most enqueue calls that may wait at once, from 1 to 1,000,000. Default 20,000. */
+  readonly enqueueBufferMax?: number
+  /** How long succeeded and cancelled jobs are kept, where their queue sets nothing longer. Default '7d'. */
+  readonly retention?: Duration
+  /** Whether this process takes part in upkeep: making timed jobs ready, rescuing lost ones, firing schedules, pruning.
+   *  Default true. Some process must. */
+  readonly upkeep?: boolean
+  /** What the ids of its workers begin with. Default the name of the host. */
+  readonly name?: string
+  /** Where time, timers and chance come from. Default the machine's; tests give their own. */
+  readonly ports?: Ports
+}
+
+/** The names of these options, for those that take them together with their own. */
+export const HOLDFAST_OPTIONS = [
+  'payloadBytesMax',
+  'enqueueTimeout',
+  'enqueueBufferMax',
+  'retention',
+  'upkeep',
+  'name',
+  'ports',
+] as const
+
+const DEFAULTS = {
+  payloadBytesMax: PAYLOAD_BYTES_MAX,
+  enqueueTimeout: '30s',
+  enqueueBufferMax: 20_000,
+  retention: '7d',
+  upkeep: true,
+} as const
+
+const PAYLOAD_BYTES_LIMIT = 64 * 1024 * 1024
+
+interface HoldfastSettings extends ClientSettings {
+  readonly retentionMs: number
+  readonly upkeep: boolean
+  readonly name: string | null
+  readonly ports: Ports
+}
+
+/** Checks the options of a connection and fills in what is left out. */
+export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettings {
+  const { payloadBytesMax, enqueueTimeout, enqueueBufferMax, retention, upkeep, name, ports } = options
+  return {
+    payloadBytesMax: checkWhole('payloadBytesMax', payloadBytesMax ?? DEFAULTS.payloadBytesMax, 1, PAYLOAD_BYTES_LIMIT),
+    enqueueTimeoutMs: durationMs(enqueueTimeout ?? DEFAULTS.enqueueTimeout, { name: 'enqueueTimeout', minMs: 1 }),
+    bufferJobsMax: checkWhole('enqueueBufferMax', enqueueBufferMax ?? DEFAULTS.enqueueBufferMax, 1, 1_000_000),
+    retentionMs: durationMs(retention ?? DEFAULTS.retention, { name: 'retention' }),
+    upkeep: checkBoolean('upkeep', upkeep ?? DEFAULTS.upkeep),
+    name: name === undefined ? null : checkName('name', name),
+    ports: ports === undefined ? systemPorts : checkPorts(ports),
+  }
+}
+
+function checkPorts(ports: Ports): Ports {
+  checkKeys('ports', ports, ['clock', 'timers', 'random'])
+  for (const key of ['clock', 'timers', 'random'] as const) {
+    if (typeof ports[key] === 'object' && ports[key] !== null) continue
+    throw new HoldfastError('invalid_option', `ports must have a clock, timers and random, got ${show(ports[key])} as ${key}`)
+  }
+  return ports
+}
+
+/** A connected queue. `close()` it, or declare it with `await using`. */
+export class Holdfast extends Client {
+  readonly #store: Store
+  readonly #events: Events
+  readonly #upkeep: Upkeep | null
+  readonly #settings: HoldfastSettings
+  readonly #workers: Worker[] = []
+  #closing: Promise<void> | null = null
+
+  /** Made by `connect` and `openHoldfast`. */
+  constructor(deps: ClientDeps, upkeep: Upkeep | null, settings: HoldfastSettings) {
+    super(deps, settings)
+    this.#store = deps.store
+    this.#events = deps.events
+    this.#upkeep = upkeep
+    this.#settings = settings
+  }
+
+  /** Makes a worker. It claims nothing before its `start()`, and `close()` stops it. */
+  worker(options: WorkerOptions): Worker {
+    if (this.#closing !== null) throw new HoldfastError('closed', 'this client is closed: connect again to work')
+    const { name, ports } = this.#settings
+    const worker = new Worker(
+      {
+        store: this.#store,
+        ports,
+        emit: this.#events.emit,
+        hasListeners: () => this.#events.isHeard,
+        version: VERSION,
+        host: hostname(),
+        pid: process.pid,
+      },
+      name === null ? options : { name, ...options },
+    )
+    this.#workers.push(worker)
+    return worker
+  }
+
+  /**
+   * Drains its workers, ends upkeep, writes what was enqueued, and closes the store, in this order: handlers that still
+   * run may enqueue. The same promise however often it is called.
+   */
+  override close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    try {
+      await Promise.all(this.#workers.map((worker) => worker.stop()))
+      await this.#upkeep?.stop()
+      await super.close()
+    } finally {
+      await this.#store.close()
+    }
+  }
+}
+
+/**
+ * Opens a queue on a store that is open already, and owns it from then on: closing the one closes the other. `connect`
+ * opens the store as well.
+ */
+export async function openHoldfast(store: Store, options: HoldfastOptions = {}): Promise<Holdfast> {
+  checkKeys('openHoldfast', options, HOLDFAST_OPTIONS)
+  const settings = resolveHoldfastOptions(options)
+  const { ports, retentionMs } = settings
+  const events = new Events()
+  const time = await StoreTime.read(store, ports.clock)
+  const upkeep = settings.upkeep ? new Upkeep({ store, ports, emit: events.emit }, { retention: retentionMs }) : null
+  const onTimed = (delayMs: number) => upkeep?.nudge(delayMs)
+  const holdfast = new Holdfast({ store, ports, events, time, onTimed }, upkeep, settings)
+  upkeep?.start()
+  return holdfast
+}

@@ -1,0 +1,27 @@
+// Cancels jobs: at once while they wait, by asking while they run.
+
+import { isFinished } from '../../core/states.js'
+import type { CancelResult } from '../../core/store.js'
+import type { Memory } from './memory.js'
+import { putFinished, take, unblock } from './moves.js'
+
+export function cancel(memory: Memory, ids: readonly string[], nowMs: number): CancelResult[] {
+  const results = ids.map((id) => cancelOne(memory, id, nowMs))
+  unblock(memory, ids, nowMs)
+  return results
+}
+
+function cancelOne(memory: Memory, id: string, nowMs: number): CancelResult {
+  const job = memory.jobs.get(id)
+  if (job === undefined) return { id, result: 'missing' }
+  if (job.state === 'cancelled') return { id, result: 'cancelled' }
+  if (isFinished(job.state)) return { id, result: 'refused', state: job.state }
+  if (job.lease !== null) {
+    job.lease.cancelRequested = true
+    memory.asked.add(id)
+    return { id, result: 'asked' }
+  }
+  take(memory, job)
+  putFinished(memory, job, 'cancelled', { finishedAtMs: nowMs })
+  return { id, result: 'cancelled' }
+}

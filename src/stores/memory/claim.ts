@@ -1,0 +1,63 @@
+// Leases ready jobs to a worker.
+
+import type { ClaimedJob } from '../../core/job.js'
+import type { Claim, ClaimRequest } from '../../core/store.js'
+import type { Job, Memory } from './memory.js'
+import { put, take } from './moves.js'
+
+export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Claim {
+  const jobs: ClaimedJob[] = []
+  for (const { queue, limit } of request.queues) {
+    for (const job of firstReady(memory, queue, limit, request.types)) {
+      lease(memory, job, request, nowMs)
+      jobs.push(claimedJob(memory, job))
+    }
+  }
+  return { jobs, nowMs }
+}
+
+function firstReady(memory: Memory, queue: string, limit: number, types: ClaimRequest['types']): Job[] {
+  const found: Job[] = []
+  if (memory.queues.get(queue)?.paused) return found
+  for (const job of memory.ready.get(queue)?.values ?? []) {
+    if (found.length >= limit) break
+    if (types === null || types.includes(job.facts.type)) found.push(job)
+  }
+  return found
+}
+
+function lease(memory: Memory, job: Job, request: ClaimRequest, nowMs: number): void {
+  take(memory, job)
+  job.state = 'running'
+  job.attempt += 1
+  job.fence = Math.max(job.fence + 1, nowMs)
+  job.lease = {
+    worker: request.worker,
+    claimedAtMs: nowMs,
+    leasedUntilMs: nowMs + request.leaseMs,
+    begun: false,
+    cancelRequested: false,
+  }
+  put(memory, job)
+}
+
+function claimedJob(memory: Memory, job: Job): ClaimedJob {
+  const { id, queue, type, payload, version, priority, limits, idempotencyKey, tags, trace } = job.facts
+  return {
+    id,
+    fence: job.fence,
+    queue,
+    type,
+    payload,
+    version,
+    priority,
+    attempt: job.attempt,
+    crashes: job.crashes,
+    createdAtMs: job.createdAtMs,
+    limits,
+    queueLimits: memory.queues.get(queue)?.settings.limits ?? {},
+    idempotencyKey,
+    tags,
+    trace,
+  }
+}

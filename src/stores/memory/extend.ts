@@ -1,0 +1,28 @@
+// Makes leases last longer, and tells which are lost and which jobs somebody asked to cancel.
+
+import type { Lease } from '../../core/job.js'
+import type { Extension } from '../../core/store.js'
+import { heldJob, type Memory } from './memory.js'
+import { put, take } from './moves.js'
+
+export function extend(memory: Memory, leases: readonly Lease[], leaseMs: number, nowMs: number): Extension {
+  for (const lease of leases) {
+    const job = heldJob(memory, lease)
+    if (job === null) continue
+    take(memory, job)
+    job.lease!.leasedUntilMs = nowMs + leaseMs
+    put(memory, job)
+  }
+  return watch(memory, leases)
+}
+
+export function watch(memory: Memory, leases: readonly Lease[]): Extension {
+  return {
+    lost: leases.filter((lease) => heldJob(memory, lease) === null).map(bare),
+    cancelled: leases.filter((lease) => heldJob(memory, lease)?.lease?.cancelRequested).map(bare),
+  }
+}
+
+function bare({ id, fence }: Lease): Lease {
+  return { id, fence }
+}

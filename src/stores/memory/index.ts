@@ -1,0 +1,149 @@
+// The memory store: the store contract in its plainest executable form. For tests, simulation and trying things out;
+// what it knows ends with its process. One file holds one operation, named as in the other stores.
+
+import { checkWhole } from '../../core/check.js'
+import { HoldfastError } from '../../core/errors.js'
+import type { Clock } from '../../core/ports.js'
+import { BATCH_MAX, PAGE_MAX, type Queryable, type Store, type StoreListener } from '../../core/store.js'
+import { begin } from './begin.js'
+import { cancel } from './cancel.js'
+import { claim } from './claim.js'
+import { endings } from './endings.js'
+import { enqueue } from './enqueue.js'
+import { expired } from './expired.js'
+import { extend, watch } from './extend.js'
+import { get } from './get.js'
+import { list } from './list.js'
+import { type Memory, newMemory } from './memory.js'
+import { note } from './note.js'
+import { promote } from './promote.js'
+import { prune } from './prune.js'
+import { pause, queues, resume, setQueue } from './queues.js'
+import { discard, requeue } from './requeue.js'
+import { due, fire, pauseSchedule, removeSchedule, resumeSchedule, schedules, setSchedule } from './schedules.js'
+import { settle } from './settle.js'
+import { stats } from './stats.js'
+import { update } from './update.js'
+import { beat, leave, workers } from './workers.js'
+
+export interface MemoryStoreOptions {
+  /** Where the store's time comes from. Default the system's clock; tests pass a manual one. */
+  readonly clock?: Pick<Clock, 'now'>
+}
+
+/** Opens a store that lives in this process. Raises `unsupported` for `tx`: transactions need PostgreSQL. */
+export function memoryStore(options: MemoryStoreOptions = {}): Store {
+  const clock = options.clock ?? { now: Date.now }
+  const memory = newMemory()
+  const listeners = new Set<StoreListener>()
+  let isClosed = false
+
+  // Each call is one step that nothing comes between. Its answer is a copy, so that no caller holds a part of the memory.
+  const call = async <T>(step: (nowMs: number) => T): Promise<T> => {
+    if (isClosed) throw new HoldfastError('closed', 'the memory store is closed: open another one')
+    const answer = structuredClone(step(Math.floor(clock.now())))
+    announce(memory, listeners)
+    return answer
+  }
+
+  return {
+    kind: 'memory',
+
+    enqueue: (jobs, { tx } = {}) =>
+      call((nowMs) => {
+        refuseTx(tx)
+        return enqueue(memory, bounded('enqueue', jobs), nowMs)
+      }),
+    claim: (request) =>
+      call((nowMs) => {
+        for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
+        return claim(memory, request, nowMs)
+      }),
+    begin: (leases) => call(() => begin(memory, leases)),
+    extend: (leases, leaseMs) => call((nowMs) => extend(memory, bounded('extend', leases), leaseMs, nowMs)),
+    watch: (leases) => call(() => watch(memory, leases)),
+    note: (notes) => call(() => note(memory, notes)),
+    settle: (jobs, { tx, onlyExpired = false } = {}) =>
+      call((nowMs) => {
+        refuseTx(tx)
+        return settle(memory, bounded('settle', jobs), onlyExpired, nowMs)
+      }),
+
+    promote: (limit) => call((nowMs) => promote(memory, limit, nowMs)),
+    expired: (limit) => call((nowMs) => expired(memory, limit, nowMs)),
+    due: (limit) => call((nowMs) => due(memory, limit, nowMs)),
+    fire: (request) => call((nowMs) => fire(memory, request, nowMs)),
+    prune: ({ retentionMs }) => call((nowMs) => prune(memory, retentionMs, nowMs)),
+
+    cancel: (ids) => call((nowMs) => cancel(memory, ids, nowMs)),
+    requeue: (ids, by) => call((nowMs) => requeue(memory, ids, by, nowMs)),
+    discard: (ids) => call((nowMs) => discard(memory, ids, nowMs)),
+    update: (id, changes) => call((nowMs) => update(memory, id, changes, nowMs)),
+    pause: (queue) => call(() => pause(memory, queue)),
+    resume: (queue) => call(() => resume(memory, queue)),
+    setQueue: (queue, settings) => call(() => setQueue(memory, queue, settings)),
+    queues: () => call(() => queues(memory)),
+
+    setSchedule: (schedule, nextAtMs) => call(() => setSchedule(memory, schedule, nextAtMs)),
+    removeSchedule: (name) => call(() => removeSchedule(memory, name)),
+    pauseSchedule: (name) => call(() => pauseSchedule(memory, name)),
+    resumeSchedule: (name, nextAtMs) => call(() => resumeSchedule(memory, name, nextAtMs)),
+    schedules: () => call(() => schedules(memory)),
+
+    get: (id) => call(() => get(memory, id)),
+    list: (request) =>
+      call(() => list(memory, { ...request, limit: checkWhole('list: limit', request.limit, 1, PAGE_MAX) })),
+    stats: (queue) => call((nowMs) => stats(memory, queue, nowMs)),
+    endings: (ids) => call(() => endings(memory, ids)),
+    now: () => call((nowMs) => nowMs),
+
+    beat: (worker) => call((nowMs) => beat(memory, worker, nowMs)),
+    leave: (workerId) => call(() => leave(memory, workerId)),
+    workers: () => call(() => workers(memory)),
+
+    wake: (names) => {
+      for (const name of names) memory.woken.add(name)
+      announce(memory, listeners)
+    },
+    listen: (listener) => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    extender: () => null,
+    close: async () => {
+      isClosed = true
+      listeners.clear()
+    },
+  }
+}
+
+function bounded<T>(call: string, list: readonly T[]): readonly T[] {
+  checkWhole(`${call}: the number of jobs`, list.length, 0, BATCH_MAX)
+  return list
+}
+
+function refuseTx(tx: Queryable | undefined): void {
+  if (tx === undefined) return
+  throw new HoldfastError(
+    'unsupported',
+    'the memory store has no transactions to take part in, got tx: leave it out, or connect to PostgreSQL',
+  )
+}
+
+function announce(memory: Memory, listeners: ReadonlySet<StoreListener>): void {
+  const queues = [...memory.woken]
+  const ids = [...memory.asked]
+  memory.woken.clear()
+  memory.asked.clear()
+  for (const listener of [...listeners]) {
+    for (const queue of queues) tell(() => listener.ready?.(queue))
+    for (const id of ids) tell(() => listener.cancel?.(id))
+  }
+}
+
+// What is told may be lost, so a listener that throws costs nobody else anything.
+function tell(speak: () => void): void {
+  try {
+    speak()
+  } catch {}
+}

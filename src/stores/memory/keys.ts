@@ -1,0 +1,41 @@
+// Idempotency keys: who holds one, and for how long.
+
+import type { IdempotencyKey } from '../../core/job.js'
+import type { HeldKey, Job, Memory } from './memory.js'
+
+interface KeyOwner {
+  readonly queue: string
+  readonly idempotencyKey: IdempotencyKey | null
+}
+
+/** Who keeps a job with this key away, or null. */
+export function keyHolder(memory: Memory, owner: KeyOwner, nowMs: number): HeldKey | null {
+  if (owner.idempotencyKey === null) return null
+  const held = memory.keys.get(nameOf(owner.queue, owner.idempotencyKey.key))
+  return held === undefined || hasExpired(held, nowMs) ? null : held
+}
+
+/** True for a key whose time is over. */
+export function hasExpired(held: HeldKey, nowMs: number): boolean {
+  return held.expiresAtMs !== null && nowMs >= held.expiresAtMs
+}
+
+/** Gives the job its key, from now. */
+export function takeKey(memory: Memory, job: Job, nowMs: number): void {
+  const { id, queue, idempotencyKey } = job.facts
+  if (idempotencyKey === null) return
+  const { key, ttlMs } = idempotencyKey
+  memory.keys.set(nameOf(queue, key), { jobId: id, expiresAtMs: ttlMs === null ? null : nowMs + ttlMs })
+}
+
+/** Frees the key of a finished job, unless the key lasts for a time or somebody else has taken it since. */
+export function freeKey(memory: Memory, job: Job): void {
+  const { id, queue, idempotencyKey } = job.facts
+  if (idempotencyKey === null || idempotencyKey.ttlMs !== null) return
+  const name = nameOf(queue, idempotencyKey.key)
+  if (memory.keys.get(name)?.jobId === id) memory.keys.delete(name)
+}
+
+function nameOf(queue: string, key: string): string {
+  return JSON.stringify([queue, key])
+}

@@ -1,0 +1,139 @@
+// Everything the memory store knows: jobs by id, and the places where jobs wait to be found.
+
+import type { AttemptView, NewJob, QueueSettings, Schedule, WorkerView } from '../../core/job.js'
+import type { StoredError } from '../../core/json.js'
+import type { DeadReason, JobState } from '../../core/states.js'
+import { compareText, type Ordered, ordered } from './ordered.js'
+
+/** Among ready jobs of one priority the front lane goes first: jobs that waited for a time, ticks, and released jobs. */
+export type Lane = 0 | 1
+export const FRONT: Lane = 0
+export const NORMAL: Lane = 1
+
+/** A claim that holds. */
+export interface HeldLease {
+  readonly worker: string
+  readonly claimedAtMs: number
+  leasedUntilMs: number
+  begun: boolean
+  cancelRequested: boolean
+}
+
+/** How a finished job came to its end. */
+export interface JobEnding {
+  readonly finishedAtMs: number
+  /** Of its last run; null for a job that was stopped while it waited. */
+  readonly startedAtMs: number | null
+  readonly worker: string | null
+  readonly result: string | null
+  readonly reason: DeadReason | null
+  readonly error: StoredError | null
+}
+
+/** A job with everything that is known about it. */
+export interface Job {
+  facts: NewJob
+  readonly createdAtMs: number
+  readonly schedule: { readonly name: string; readonly tickMs: number } | null
+  state: JobState
+  /** Set while it is scheduled or retrying, and while it is blocked when it was given a time. */
+  runAtMs: number | null
+  lane: Lane
+  position: number
+  readySinceMs: number
+  attempt: number
+  crashes: number
+  fence: number
+  /** Present exactly while it is running. */
+  lease: HeldLease | null
+  /** Present exactly while it is finished. */
+  ending: JobEnding | null
+  readonly attempts: AttemptView[]
+  readonly logs: { readonly atMs: number; readonly text: string }[]
+  progress: string | null
+  readonly replays: { readonly number: number; readonly at: Date; readonly by: string }[]
+}
+
+/** Who holds an idempotency key; null is until its job is finished. */
+export interface HeldKey {
+  readonly jobId: string
+  readonly expiresAtMs: number | null
+}
+
+export interface Queue {
+  paused: boolean
+  settings: QueueSettings
+}
+
+export interface KeptSchedule {
+  schedule: Schedule
+  paused: boolean
+  nextAtMs: number | null
+  lastAtMs: number | null
+  lastJobId: string | null
+}
+
+export interface Memory {
+  readonly jobs: Map<string, Job>
+  /** Ready jobs of each queue in the order of claiming. */
+  readonly ready: Map<string, Ordered<Job>>
+  /** Scheduled and retrying jobs, soonest first. */
+  readonly timed: Ordered<Job>
+  /** Running jobs, the lease that ends soonest first. */
+  readonly running: Ordered<Job>
+  /** Blocked jobs by each job they come after. */
+  readonly blocked: Map<string, Set<Job>>
+  readonly keys: Map<string, HeldKey>
+  readonly queues: Map<string, Queue>
+  readonly schedules: Map<string, KeptSchedule>
+  /** Times of the recorded ticks of each schedule. They outlive the schedule, so that one made anew under the same name
+   *  does not repeat a tick. */
+  readonly ticks: Map<string, Set<number>>
+  readonly workers: Map<string, WorkerView>
+  lastPosition: number
+  /** What the current call has to tell listeners: queues with new ready jobs, running jobs somebody asked to cancel. */
+  readonly woken: Set<string>
+  readonly asked: Set<string>
+}
+
+/** A memory that knows nothing yet. */
+export function newMemory(): Memory {
+  return {
+    jobs: new Map(),
+    ready: new Map(),
+    timed: ordered((one, other) => one.runAtMs! - other.runAtMs! || compareText(one.facts.id, other.facts.id)),
+    running: ordered(
+      (one, other) =>
+        one.lease!.leasedUntilMs - other.lease!.leasedUntilMs || compareText(one.facts.id, other.facts.id),
+    ),
+    blocked: new Map(),
+    keys: new Map(),
+    queues: new Map(),
+    schedules: new Map(),
+    ticks: new Map(),
+    workers: new Map(),
+    lastPosition: 0,
+    woken: new Set(),
+    asked: new Set(),
+  }
+}
+
+/** The queue of that name, known from now on. */
+export function openQueue(memory: Memory, name: string): Queue {
+  return entryOf(memory.queues, name, () => ({ paused: false, settings: { limits: {} } }))
+}
+
+/** The entry of a map, made when there is none. */
+export function entryOf<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const known = map.get(key)
+  if (known !== undefined) return known
+  const made = make()
+  map.set(key, made)
+  return made
+}
+
+/** The job of a lease that holds, or null. */
+export function heldJob(memory: Memory, lease: { readonly id: string; readonly fence: number }): Job | null {
+  const job = memory.jobs.get(lease.id)
+  return job !== undefined && job.lease !== null && job.fence === lease.fence ? job : null
+}

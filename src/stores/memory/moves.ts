@@ -1,0 +1,86 @@
+// How a job gets from one place to another. Every change of state goes through here, so that a job is always in the one
+// place of its state.
+
+import { isFinished } from '../../core/states.js'
+import { freeKey } from './keys.js'
+import { entryOf, type Job, type JobEnding, type Lane, type Memory, NORMAL } from './memory.js'
+import { compareText, type Ordered, ordered } from './ordered.js'
+
+/** Takes a job out of the place of its state. It must be put somewhere before the call ends. */
+export function take(memory: Memory, job: Job): void {
+  if (job.state === 'ready') readyList(memory, job.facts.queue).remove(job)
+  else if (job.state === 'running') memory.running.remove(job)
+  else if (job.state === 'scheduled' || job.state === 'retrying') memory.timed.remove(job)
+  else if (job.state === 'blocked') for (const id of job.facts.after) memory.blocked.get(id)?.delete(job)
+}
+
+/** Puts a job that is in no place into the one of its state. */
+export function put(memory: Memory, job: Job): void {
+  if (job.state === 'ready') readyList(memory, job.facts.queue).add(job)
+  else if (job.state === 'running') memory.running.add(job)
+  else if (job.state === 'scheduled' || job.state === 'retrying') memory.timed.add(job)
+  else if (job.state === 'blocked')
+    for (const id of job.facts.after) entryOf(memory.blocked, id, () => new Set()).add(job)
+}
+
+function readyList(memory: Memory, queue: string): Ordered<Job> {
+  return entryOf(memory.ready, queue, () => ordered(compareReady))
+}
+
+function compareReady(one: Job, other: Job): number {
+  return other.facts.priority - one.facts.priority || one.lane - other.lane || one.position - other.position
+}
+
+/** Makes a taken job ready, behind all others of its lane. */
+export function putReady(memory: Memory, job: Job, lane: Lane, nowMs: number): void {
+  job.state = 'ready'
+  job.runAtMs = null
+  job.lane = lane
+  job.position = ++memory.lastPosition
+  job.readySinceMs = nowMs
+  put(memory, job)
+  memory.woken.add(job.facts.queue)
+}
+
+/** Lets a taken job wait for a time. */
+export function putTimed(memory: Memory, job: Job, state: 'scheduled' | 'retrying', runAtMs: number): void {
+  job.state = state
+  job.runAtMs = runAtMs
+  put(memory, job)
+}
+
+/** Ends a taken job. Jobs that come after it are left to `unblock`. */
+export function putFinished(
+  memory: Memory,
+  job: Job,
+  state: 'succeeded' | 'dead' | 'cancelled',
+  ending: Partial<JobEnding> & { readonly finishedAtMs: number },
+): void {
+  job.state = state
+  job.runAtMs = null
+  job.ending = { startedAtMs: null, worker: null, result: null, reason: null, error: null, ...ending }
+  freeKey(memory, job)
+}
+
+/** Moves a taken job that comes after others to where their states let it go: it stays blocked, or goes on, or ends. */
+export function putAfterParents(memory: Memory, job: Job, lane: Lane, nowMs: number): void {
+  // A parent that is gone was pruned, and only jobs that no longer matter to this one are.
+  const parents = job.facts.after.map((id) => memory.jobs.get(id)?.state ?? 'succeeded')
+  const hasBadEnd = parents.some((state) => state === 'dead' || state === 'cancelled')
+  if (hasBadEnd && job.facts.onParentDead === 'cancel') putFinished(memory, job, 'cancelled', { finishedAtMs: nowMs })
+  else if (!parents.every(isFinished)) put(memory, job)
+  else if (job.runAtMs !== null && job.runAtMs > nowMs) putTimed(memory, job, 'scheduled', job.runAtMs)
+  else putReady(memory, job, lane, nowMs)
+}
+
+/** Lets the jobs that come after finished ones go on, in the order of their ids; those that end by it free theirs in turn. */
+export function unblock(memory: Memory, finishedIds: readonly string[], nowMs: number): void {
+  const waiting = new Set(finishedIds.flatMap((id) => [...(memory.blocked.get(id) ?? [])]))
+  const jobs = [...waiting].sort((one, other) => compareText(one.facts.id, other.facts.id))
+  for (const job of jobs) {
+    take(memory, job)
+    putAfterParents(memory, job, NORMAL, nowMs)
+  }
+  const ended = jobs.filter((job) => isFinished(job.state)).map((job) => job.facts.id)
+  if (ended.length > 0) unblock(memory, ended, nowMs)
+}

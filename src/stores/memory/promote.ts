@@ -1,0 +1,22 @@
+// Makes jobs ready whose time has come. Nothing is left over for it among blocked jobs: whatever finishes a job here
+// lets those that come after it go on in the same call.
+
+import type { Promotion } from '../../core/store.js'
+import { FRONT, type Memory, NORMAL } from './memory.js'
+import { putReady, take } from './moves.js'
+import { compareText } from './ordered.js'
+
+export function promote(memory: Memory, limit: number, nowMs: number): Promotion {
+  const due = memory.timed.values.slice(0, limit).filter((job) => job.runAtMs! <= nowMs)
+  for (const job of due) {
+    const lane = job.state === 'scheduled' ? FRONT : NORMAL
+    take(memory, job)
+    putReady(memory, job, lane, nowMs)
+  }
+  const next = memory.timed.values[0]
+  return {
+    promoted: due.length,
+    queues: [...new Set(due.map((job) => job.facts.queue))].sort(compareText),
+    nextDueMs: next === undefined ? null : Math.max(0, next.runAtMs! - nowMs),
+  }
+}

@@ -1,0 +1,62 @@
+// Ends leases and puts their jobs where the settlements say.
+
+import type { SettledJob } from '../../core/job.js'
+import { isFinished } from '../../core/states.js'
+import type { SettleResult } from '../../core/store.js'
+import { FRONT, heldJob, type Job, type Memory } from './memory.js'
+import { putFinished, putReady, putTimed, take, unblock } from './moves.js'
+
+export function settle(
+  memory: Memory,
+  settledJobs: readonly SettledJob[],
+  onlyExpired: boolean,
+  nowMs: number,
+): SettleResult[] {
+  const finishedIds: string[] = []
+  const results = settledJobs.map((settled): SettleResult => {
+    const { id, fence } = settled
+    const job = heldJob(memory, settled)
+    if (job === null) return repeated(memory, settled)
+    if (onlyExpired && job.lease!.leasedUntilMs > nowMs) return { id, fence, result: 'lost', state: null }
+    endLease(memory, job, settled, nowMs)
+    // The worker that let its lease run out may still be alive: its own settlement must not pass for a repetition.
+    if (onlyExpired) job.fence += 1
+    if (isFinished(job.state)) finishedIds.push(id)
+    return { id, fence, result: 'settled', state: job.state }
+  })
+  unblock(memory, finishedIds, nowMs)
+  return results
+}
+
+function repeated(memory: Memory, { id, fence }: SettledJob): SettleResult {
+  const job = memory.jobs.get(id)
+  const tookEffect = job !== undefined && job.state !== 'running' && job.fence === fence
+  return tookEffect ? { id, fence, result: 'settled', state: job.state } : { id, fence, result: 'lost', state: null }
+}
+
+function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number): void {
+  const { settlement, error, result } = settled
+  const lease = job.lease!
+  const startedAtMs = settled.ranMs === null ? lease.claimedAtMs : nowMs - settled.ranMs
+  if (error !== null) {
+    job.attempts.push({
+      attempt: job.attempt,
+      worker: lease.worker,
+      startedAt: new Date(startedAtMs),
+      finishedAt: new Date(nowMs),
+      error: structuredClone(error),
+    })
+  }
+  take(memory, job)
+  job.lease = null
+  job.attempt = settlement.attempt
+  job.crashes = settlement.crashes
+  const ending = { finishedAtMs: nowMs, startedAtMs, worker: lease.worker, result }
+  if (lease.cancelRequested && !isFinished(settlement.state)) putFinished(memory, job, 'cancelled', ending)
+  else if (settlement.state === 'ready') putReady(memory, job, FRONT, nowMs)
+  else if (settlement.state === 'retrying' || settlement.state === 'scheduled')
+    putTimed(memory, job, settlement.state, nowMs + settlement.delayMs)
+  else if (settlement.state === 'dead')
+    putFinished(memory, job, 'dead', { ...ending, reason: settlement.reason, error: structuredClone(error) })
+  else putFinished(memory, job, settlement.state, ending)
+}

@@ -1,0 +1,24 @@
+// Counts how much is where.
+
+import type { QueueStats } from '../../core/job.js'
+import type { JobState } from '../../core/states.js'
+import type { Job, Memory } from './memory.js'
+
+export function stats(memory: Memory, queue: string | null, nowMs: number): QueueStats {
+  const jobs = [...memory.jobs.values()].filter((job) => queue === null || job.facts.queue === queue)
+  const count = (state: JobState) => jobs.filter((job) => job.state === state).length
+  return {
+    blocked: count('blocked'),
+    scheduled: count('scheduled'),
+    ready: count('ready'),
+    running: count('running'),
+    retrying: count('retrying'),
+    dead: count('dead'),
+    oldestAgeS: oldestAgeMs(jobs, nowMs) / 1_000,
+  }
+}
+
+function oldestAgeMs(jobs: readonly Job[], nowMs: number): number {
+  const ages = jobs.filter((job) => job.state === 'ready').map((job) => nowMs - job.readySinceMs)
+  return ages.reduce((oldest, age) => Math.max(oldest, age), 0)
+}

@@ -1,0 +1,32 @@
+// Changes a job that waits.
+
+import { isWaiting } from '../../core/states.js'
+import type { JobChanges, UpdateResult } from '../../core/store.js'
+import type { Job, Memory } from './memory.js'
+import { put, take } from './moves.js'
+
+export function update(memory: Memory, id: string, changes: JobChanges, nowMs: number): UpdateResult {
+  const job = memory.jobs.get(id)
+  if (job === undefined) return { id, result: 'missing' }
+  if (!isWaiting(job.state)) return { id, result: 'refused', state: job.state }
+  take(memory, job)
+  const { priority = job.facts.priority, payload = job.facts.payload } = changes
+  job.facts = { ...job.facts, priority, payload }
+  if (changes.runAtMs === undefined) put(memory, job)
+  else if (changes.runAtMs === null || changes.runAtMs <= nowMs) putAtOnce(memory, job, nowMs)
+  else putAt(memory, job, changes.runAtMs)
+  return { id, result: 'updated', state: job.state }
+}
+
+function putAtOnce(memory: Memory, job: Job, nowMs: number): void {
+  // Whoever waits for a time is left to the next promotion, which gives it its position.
+  if (job.state === 'scheduled' || job.state === 'retrying') job.runAtMs = nowMs
+  if (job.state === 'blocked') job.runAtMs = null
+  put(memory, job)
+}
+
+function putAt(memory: Memory, job: Job, runAtMs: number): void {
+  if (job.state === 'ready') job.state = 'scheduled'
+  job.runAtMs = runAtMs
+  put(memory, job)
+}

@@ -1,0 +1,18 @@
+// Which workers live.
+
+import type { WorkerBeat, WorkerView } from '../../core/job.js'
+import type { Memory } from './memory.js'
+import { compareText } from './ordered.js'
+
+export function beat(memory: Memory, worker: WorkerBeat, nowMs: number): void {
+  const startedAt = memory.workers.get(worker.id)?.startedAt ?? new Date(nowMs)
+  memory.workers.set(worker.id, { ...structuredClone(worker), startedAt, seenAt: new Date(nowMs) })
+}
+
+export function leave(memory: Memory, workerId: string): void {
+  memory.workers.delete(workerId)
+}
+
+export function workers(memory: Memory): WorkerView[] {
+  return [...memory.workers.values()].sort((one, other) => compareText(one.id, other.id))
+}

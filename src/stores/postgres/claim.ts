@@ -1,0 +1,101 @@
+// claim: ready rows become running rows under a new fence. ◄── worker/fetcher.ts · next: settle.ts
+
+import type { ClaimedJob } from '../../core/job.js'
+import type { Claim, ClaimRequest } from '../../core/store.js'
+import type { Database } from './database.js'
+import { readOptions, readQueueLimits } from './options-column.js'
+import { arrayOf, readJson, statement } from './statement.js'
+
+const CLAIM = statement(
+  'claim',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), asked AS MATERIALIZED (
+  SELECT asked.queue, asked.amount, asked.turn, queues.settings
+    FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS asked (queue, amount, turn)
+    LEFT JOIN :schema.queues ON queues.name = asked.queue
+   WHERE queues.paused IS NOT TRUE
+), taken AS MATERIALIZED (                                    -- fence: otherwise the planner may run it again and lock more
+  SELECT line.place
+    FROM asked
+   CROSS JOIN LATERAL (
+     SELECT ready.ctid AS place
+       FROM :schema.ready
+      WHERE ready.queue = asked.queue
+        AND ($4::text[] IS NULL OR ready.type = ANY ($4))
+      ORDER BY ready.priority DESC, ready.position
+      LIMIT asked.amount
+        FOR UPDATE SKIP LOCKED
+   ) AS line
+), left_line AS (
+  -- By place, not by key: the rows are locked, and one that changed since this statement began is simply not taken.
+  DELETE FROM :schema.ready
+   WHERE ready.ctid = ANY (ARRAY(SELECT place FROM taken))
+  RETURNING id, position, fence, priority, attempt, crashes, queue, type
+), leased AS (
+  INSERT INTO :schema.running (id, fence, claimed_at, leased_until, priority, attempt, crashes, begun, cancel_requested,
+                               queue, type, worker)
+  SELECT left_line.id,
+         -- Counts on from the last claim, and is never below the time: a failover that loses commits cannot hand it out twice.
+         greatest(coalesce(left_line.fence, 0) + 1, floor(extract(epoch FROM moment.now) * 1000)::bigint),
+         moment.now, moment.now + $5 * interval '1 millisecond',
+         left_line.priority, coalesce(left_line.attempt, 0) + 1, coalesce(left_line.crashes, 0), false, false,
+         left_line.queue, left_line.type, $6
+    FROM left_line, moment
+  RETURNING id, fence, priority, attempt, crashes, queue, type
+)
+SELECT (extract(epoch FROM moment.now) * 1000)::float8, job.*
+  FROM moment
+  LEFT JOIN LATERAL (
+    SELECT leased.id, leased.fence, leased.queue, leased.type, leased.priority, leased.attempt, leased.crashes,
+           facts.payload, facts.version, (extract(epoch FROM facts.created_at) * 1000)::float8, facts.options,
+           array_to_json(facts.tags), asked.settings
+      FROM leased
+      JOIN left_line ON left_line.id = leased.id
+      JOIN asked ON asked.queue = leased.queue
+     CROSS JOIN LATERAL (
+       SELECT jobs.payload, jobs.version, jobs.created_at, jobs.options, jobs.tags
+         FROM :schema.jobs
+        WHERE jobs.id = leased.id
+       OFFSET 0                                               -- fence: one look-up for each job, whatever statistics say
+     ) AS facts
+     ORDER BY asked.turn, leased.priority DESC, left_line.position
+  ) AS job ON true`,
+)
+
+export async function claim(db: Database, request: ClaimRequest): Promise<Claim> {
+  const amounts = new Map<string, number>()
+  for (const { queue, limit } of request.queues) amounts.set(queue, (amounts.get(queue) ?? 0) + limit)
+  const rows = await db.send('claim', CLAIM, [
+    db.now(),
+    arrayOf([...amounts.keys()]),
+    arrayOf([...amounts.values()]),
+    request.types === null ? null : arrayOf(request.types),
+    request.leaseMs,
+    request.worker,
+  ])
+  const jobs = rows[0]![1] === null ? [] : rows.map(readJob)
+  return { jobs, nowMs: Number(rows[0]![0]) }
+}
+
+function readJob(row: readonly (string | null)[]): ClaimedJob {
+  const options = readOptions(row[11])
+  return {
+    id: row[1]!,
+    fence: Number(row[2]),
+    queue: row[3]!,
+    type: row[4]!,
+    priority: Number(row[5]),
+    attempt: Number(row[6]),
+    crashes: Number(row[7]),
+    payload: row[8]!,
+    version: Number(row[9]),
+    createdAtMs: Number(row[10]),
+    limits: options.limits ?? {},
+    queueLimits: readQueueLimits(row[13]),
+    idempotencyKey: options.key ?? null,
+    tags: (readJson(row[12]) ?? []) as string[],
+    trace: options.trace ?? null,
+  }
+}

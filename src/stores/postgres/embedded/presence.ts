@@ -1,0 +1,132 @@
+// A process's presence at the server: one connection that holds a shared lock for as long as the process is there.
+
+import { Socket } from 'node:net'
+import pg from 'pg'
+import { USER } from './initialize.js'
+
+/** How to connect to the embedded server, as pg takes it. */
+export interface EmbeddedConnection {
+  /** 127.0.0.1, or the absolute path of the folder the server's socket lies in. */
+  readonly host: string
+  readonly port: number
+  readonly user: string
+  readonly password: string
+  readonly database: string
+}
+
+/** One process at the server. */
+export interface Presence {
+  readonly connection: EmbeddedConnection
+  /** True once the connection has ended, by whoever. */
+  readonly isLost: boolean
+  /** Resolves when the connection has ended. */
+  readonly lost: Promise<void>
+  /** True when the server answers. */
+  answers(): Promise<boolean>
+  /** Gives the place up. True when nobody else is there, and then keeps newcomers out until the connection ends. */
+  isLastToLeave(): Promise<boolean>
+  end(): void
+}
+
+/** Either a presence, or why there is none; `answered` tells a server that refuses from silence. */
+export type Arrival =
+  | { readonly presence: Presence }
+  | { readonly presence: null; readonly answered: boolean; readonly error: Error & { readonly code?: string } }
+
+const DATABASE = 'holdfast'
+// Presence is kept apart from the jobs, in the database every server has: locks of one are not seen in the other.
+const PRESENCE_DATABASE = 'postgres'
+// Any number, the same in every version: "hold" in ASCII.
+const PRESENCE_LOCK = 0x686f6c64
+// A server on this machine answers within milliseconds; one that does not in this time is stopped or stuck.
+const ANSWER_MS_MAX = 5_000
+
+const ENTER = 'SELECT pg_try_advisory_lock_shared($1) AS "isOpen"'
+const LEAVE = 'SELECT pg_advisory_unlock_shared($1)'
+const SHUT = 'SELECT pg_try_advisory_lock($1) AS "isLast"'
+
+/** Takes a place at the server, and makes its database if need be. Never rejects. */
+export async function enter(address: Pick<EmbeddedConnection, 'host' | 'port' | 'password'>): Promise<Arrival> {
+  const connection = { ...address, user: USER, database: DATABASE }
+  const line = dial(connection)
+  try {
+    await line.client.connect()
+    const { rows } = await line.client.query<{ isOpen: boolean }>(ENTER, [PRESENCE_LOCK])
+    if (!rows[0]!.isOpen) return refusal(line, new Error('the server is being stopped'), true)
+    await makeDatabase(line.client)
+    return { presence: presenceOn(line, connection) }
+  } catch (cause) {
+    return refusal(line, cause as Error, cause instanceof pg.DatabaseError)
+  }
+}
+
+function refusal(line: Line, error: Error, answered: boolean): Arrival {
+  line.socket.destroy()
+  return { presence: null, answered, error }
+}
+
+interface Line {
+  readonly client: pg.Client
+  readonly socket: Socket
+  readonly lost: Promise<void>
+}
+
+function dial(connection: EmbeddedConnection): Line {
+  // A presence alone is no reason for the Node process to stay.
+  const socket = new Socket().unref()
+  const client = new pg.Client({
+    ...connection,
+    database: PRESENCE_DATABASE,
+    application_name: 'holdfast presence',
+    ssl: false,
+    keepAlive: true,
+    connectionTimeoutMillis: ANSWER_MS_MAX,
+    query_timeout: ANSWER_MS_MAX,
+    stream: () => socket,
+  })
+  const lost = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+  // The end of the socket says it all; an error event without a listener would end the process.
+  client.on('error', () => {})
+  return { client, socket, lost }
+}
+
+async function makeDatabase(client: pg.Client): Promise<void> {
+  const { rowCount } = await client.query('SELECT FROM pg_database WHERE datname = $1', [DATABASE])
+  if (rowCount === 1) return
+  await client.query(`CREATE DATABASE ${DATABASE}`).catch((error: { code?: string }) => {
+    // Another process came first: seen by its name, or by the index when both were at it.
+    if (error.code !== '42P04' && error.code !== '23505') throw error
+  })
+}
+
+function presenceOn({ client, socket, lost }: Line, connection: EmbeddedConnection): Presence {
+  return {
+    connection,
+    lost,
+    get isLost() {
+      return socket.closed
+    },
+    async answers() {
+      if (socket.closed) return false
+      return client.query('SELECT').then(
+        () => true,
+        () => false,
+      )
+    },
+    async isLastToLeave() {
+      if (socket.closed) return false
+      try {
+        // Our own place is given up first: then of two that leave at once, the second to ask finds nobody there.
+        await client.query(LEAVE, [PRESENCE_LOCK])
+        const { rows } = await client.query<{ isLast: boolean }>(SHUT, [PRESENCE_LOCK])
+        return rows[0]!.isLast
+      } catch {
+        // The server is gone already, or others are busy bringing it back: nothing left to stop.
+        return false
+      }
+    },
+    end() {
+      socket.destroy()
+    },
+  }
+}

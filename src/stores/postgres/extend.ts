@@ -1,0 +1,84 @@
+// begin, extend, watch: what a worker says and asks about the leases it holds.
+
+import type { Lease } from '../../core/job.js'
+import type { Extension } from '../../core/store.js'
+import type { Database } from './database.js'
+import { arrayOf, type Row, statement } from './statement.js'
+
+// A row that is locked is being settled, perhaps inside a handler's own long transaction: it is passed over, so that it
+// does not hold up the extension of all others. It is not lost either, so what is held is read apart from what is locked.
+const EXTEND = statement(
+  'extend',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), lease AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::bigint[]) AS lease (id, fence)
+), held AS MATERIALIZED (
+  SELECT lease.id, lease.fence, row.cancel_requested
+    FROM lease
+   CROSS JOIN LATERAL (
+     SELECT running.cancel_requested FROM :schema.running WHERE running.id = lease.id AND running.fence = lease.fence OFFSET 0
+   ) AS row
+), free AS MATERIALIZED (
+  SELECT held.id
+    FROM held
+   CROSS JOIN LATERAL (
+     SELECT FROM :schema.running WHERE running.id = held.id AND running.fence = held.fence FOR UPDATE SKIP LOCKED
+   ) AS row
+), extended AS (
+  UPDATE :schema.running
+     SET leased_until = moment.now + $4 * interval '1 millisecond'
+    FROM moment
+   WHERE running.id = ANY (ARRAY(SELECT id FROM free))
+)
+SELECT id::text, fence::text, cancel_requested::text FROM held`,
+)
+
+const WATCH = statement(
+  'watch',
+  `
+SELECT lease.id::text, lease.fence::text, row.cancel_requested::text
+  FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)
+ CROSS JOIN LATERAL (
+   SELECT running.cancel_requested FROM :schema.running WHERE running.id = lease.id AND running.fence = lease.fence OFFSET 0
+ ) AS row`,
+)
+
+const BEGIN = statement(
+  'begin_suspect',
+  `
+UPDATE :schema.running
+   SET begun = true
+  FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)
+ WHERE running.id = lease.id
+   AND running.fence = lease.fence`,
+)
+
+export async function extend(db: Database, leases: readonly Lease[], leaseMs: number): Promise<Extension> {
+  if (leases.length === 0) return { lost: [], cancelled: [] }
+  const rows = await db.send('extend', EXTEND, [db.now(), ...columns(leases), leaseMs])
+  return readExtension(leases, rows)
+}
+
+export async function watch(db: Database, leases: readonly Lease[]): Promise<Extension> {
+  if (leases.length === 0) return { lost: [], cancelled: [] }
+  return readExtension(leases, await db.send('extend', WATCH, columns(leases)))
+}
+
+export async function begin(db: Database, leases: readonly Lease[]): Promise<void> {
+  if (leases.length > 0) await db.send('extend', BEGIN, columns(leases))
+}
+
+function columns(leases: readonly Lease[]): [string, string] {
+  return [arrayOf(leases.map(({ id }) => id)), arrayOf(leases.map(({ fence }) => fence))]
+}
+
+function readExtension(leases: readonly Lease[], rows: readonly Row[]): Extension {
+  const held = new Map(rows.map(([id, fence, cancel]) => [`${id} ${fence}`, cancel === 'true']))
+  const name = ({ id, fence }: Lease) => `${id} ${fence}`
+  return {
+    lost: leases.filter((lease) => !held.has(name(lease))).map(({ id, fence }) => ({ id, fence })),
+    cancelled: leases.filter((lease) => held.get(name(lease)) === true).map(({ id, fence }) => ({ id, fence })),
+  }
+}

@@ -1,0 +1,157 @@
+// get: a job's whole story, from its facts and the one table it stands in.
+
+import type { AttemptView, JobView } from '../../core/job.js'
+import type { StoredError } from '../../core/json.js'
+import { resolveLimits } from '../../core/limits.js'
+import type { DeadReason, JobState } from '../../core/states.js'
+import type { Database, Send } from './database.js'
+import { readOptions, readQueueLimits } from './options-column.js'
+import { type Row, readDate, readJson, statement } from './statement.js'
+
+/** Where a job stands, as columns of one row. Used for one job here and for a page in list.ts. */
+export const STANDING = `
+   SELECT finished.ending::text AS state, NULL::timestamptz AS run_at, finished.started_at, finished.finished_at,
+          finished.attempt, finished.crashes, finished.worker, NULL::timestamptz AS leased_until, false AS cancel_requested,
+          NULL AS reason, NULL::json AS error, finished.result
+     FROM :schema.finished
+    WHERE finished.id = jobs.id
+    UNION ALL
+   SELECT 'running', NULL, running.claimed_at, NULL, running.attempt, running.crashes, running.worker, running.leased_until,
+          running.cancel_requested, NULL, NULL, NULL
+     FROM :schema.running
+    WHERE running.id = jobs.id
+    UNION ALL
+   SELECT CASE WHEN scheduled.retrying THEN 'retrying' ELSE 'scheduled' END, scheduled.run_at, NULL, NULL, scheduled.attempt,
+          scheduled.crashes, NULL, NULL, false, NULL, NULL, NULL
+     FROM :schema.scheduled
+    WHERE scheduled.id = jobs.id
+    UNION ALL
+   SELECT 'dead', NULL, dead.started_at, dead.died_at, dead.attempt, dead.crashes, dead.worker, NULL, false, dead.reason,
+          dead.error, NULL
+     FROM :schema.dead
+    WHERE dead.id = jobs.id
+    UNION ALL
+   SELECT 'blocked', blocked.run_at, NULL, NULL, 0, 0, NULL, NULL, false, NULL, NULL, NULL
+     FROM :schema.blocked
+    WHERE blocked.id = jobs.id
+    UNION ALL
+   SELECT 'ready', NULL, NULL, NULL, coalesce(ready.attempt, 0), coalesce(ready.crashes, 0), NULL, NULL, false, NULL, NULL, NULL
+     FROM :schema.ready
+    WHERE ready.queue = jobs.queue AND ready.priority = jobs.priority AND ready.position = jobs.position
+      AND ready.id = jobs.id AND NOT ready.moved
+    UNION ALL
+   SELECT 'ready', NULL, NULL, NULL, coalesce(ready.attempt, 0), coalesce(ready.crashes, 0), NULL, NULL, false, NULL, NULL, NULL
+     FROM :schema.ready
+    WHERE ready.id = jobs.id AND ready.moved`
+
+/** The columns of a summary, in the order readSummary reads them. */
+export const SUMMARY_COLUMNS = `
+       jobs.id, jobs.type, jobs.queue, jobs.version, jobs.priority, (extract(epoch FROM jobs.created_at) * 1000)::float8,
+       jobs.options, array_to_json(jobs.tags), queues.settings, standing.state,
+       (extract(epoch FROM standing.run_at) * 1000)::float8, (extract(epoch FROM standing.started_at) * 1000)::float8,
+       (extract(epoch FROM standing.finished_at) * 1000)::float8, standing.attempt, standing.crashes, standing.worker,
+       (extract(epoch FROM standing.leased_until) * 1000)::float8, standing.cancel_requested, standing.reason,
+       coalesce(standing.error, (SELECT attempts.error FROM :schema.attempts
+                                  WHERE attempts.id = jobs.id ORDER BY attempts.fence DESC LIMIT 1))`
+
+/** Reads a row of SUMMARY_COLUMNS. */
+export function readSummary(
+  row: Row,
+): Omit<JobView, 'attempts' | 'logs' | 'progress' | 'result' | 'replays' | 'payload'> {
+  const options = readOptions(row[6])
+  const { schedule } = options
+  return {
+    id: row[0]!,
+    type: row[1]!,
+    queue: row[2]!,
+    version: Number(row[3]),
+    priority: Number(row[4]),
+    createdAt: readDate(row[5])!,
+    maxAttempts: resolveLimits(options.limits, readQueueLimits(row[8])).maxAttempts,
+    tags: (readJson(row[7]) ?? []) as string[],
+    state: row[9] as JobState,
+    runAt: readDate(row[10]),
+    startedAt: readDate(row[11]),
+    finishedAt: readDate(row[12]),
+    attempt: Number(row[13]),
+    crashes: Number(row[14]),
+    worker: row[15] ?? null,
+    leasedUntil: readDate(row[16]),
+    cancelRequested: row[17] === 't',
+    reason: (row[18] ?? null) as DeadReason | null,
+    error: readJson(row[19]) as StoredError | null,
+    idempotencyKey: options.key?.key ?? null,
+    after: options.after ?? [],
+    onParentDead: options.onParentDead ?? 'cancel',
+    schedule: schedule === undefined ? null : { name: schedule.name, tick: new Date(schedule.tickMs) },
+  }
+}
+
+const GET = statement(
+  'get',
+  `
+SELECT ${SUMMARY_COLUMNS},
+       jobs.payload, standing.result, (SELECT progress.value FROM :schema.progress WHERE progress.id = jobs.id)
+  FROM :schema.jobs
+  LEFT JOIN :schema.queues ON queues.name = jobs.queue
+ CROSS JOIN LATERAL (${STANDING}
+ ) AS standing
+ WHERE jobs.id = $1::uuid`,
+)
+
+const ATTEMPTS = statement(
+  'attempts',
+  `
+SELECT attempt, worker, (extract(epoch FROM started_at) * 1000)::float8, (extract(epoch FROM finished_at) * 1000)::float8, error
+  FROM :schema.attempts
+ WHERE id = $1::uuid
+ ORDER BY fence
+ LIMIT 1000`,
+)
+
+const LOGS = statement(
+  'logs',
+  'SELECT (extract(epoch FROM at) * 1000)::float8, text FROM :schema.logs WHERE id = $1::uuid ORDER BY line LIMIT 10000',
+)
+
+const REPLAYS = statement(
+  'replays',
+  `
+SELECT (extract(epoch FROM at) * 1000)::float8, actor
+  FROM :schema.audit
+ WHERE job = $1::uuid
+   AND action = 'requeue'
+ ORDER BY line
+ LIMIT 1000`,
+)
+
+export async function get(db: Database, id: string): Promise<JobView | null> {
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  // A job that moves from one table to the next between two snapshots is in exactly one of them in each.
+  const [[row], attempts, logs, replays] = await Promise.all([
+    send(GET, [id]),
+    send(ATTEMPTS, [id]),
+    send(LOGS, [id]),
+    send(REPLAYS, [id]),
+  ])
+  if (row === undefined) return null
+  return {
+    ...readSummary(row),
+    payload: readJson(row[20]),
+    result: readJson(row[21]),
+    progress: readJson(row[22]),
+    attempts: attempts.map(readAttempt),
+    logs: logs.map(([at, text]) => ({ at: readDate(at)!, text: text! })),
+    replays: replays.map(([at, by], index) => ({ number: index + 1, at: readDate(at)!, by: by! })),
+  }
+}
+
+function readAttempt([attempt, worker, startedAt, finishedAt, error]: Row): AttemptView {
+  return {
+    attempt: Number(attempt),
+    worker: worker ?? null,
+    startedAt: readDate(startedAt),
+    finishedAt: readDate(finishedAt)!,
+    error: readJson(error) as StoredError,
+  }
+}

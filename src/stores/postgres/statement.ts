@@ -1,0 +1,67 @@
+// SQL as constants: whole, static, with the schema's name as the only thing that is substituted.
+
+import { HoldfastError, show } from '../../core/errors.js'
+
+/** One statement. Its name is that of the prepared statement on a connection. */
+export interface Statement {
+  readonly name: string
+  readonly sql: string
+}
+
+/** Makes a statement; `:schema` in it stands for the schema's quoted name. */
+export function statement(name: string, sql: string): Statement {
+  return { name, sql }
+}
+
+/** A row as the server sent it: text or null in each column. */
+export type Row = readonly (string | null)[]
+
+const IDENTIFIER = /^[a-z_][a-z0-9_]{0,47}$/
+
+/** Raises `invalid_option` unless `name` can be a schema here; 48 characters leave room for names made from it. */
+export function checkSchema(name: unknown): string {
+  if (typeof name === 'string' && IDENTIFIER.test(name) && !name.startsWith('pg_')) return name
+  throw new HoldfastError(
+    'invalid_option',
+    `schema must be 1 to 48 characters, a lower-case letter or _ followed by lower-case letters, digits or _, not starting with pg_, got ${show(name)}`,
+  )
+}
+
+/** The text of a statement in a schema. */
+export function inSchema(sql: string, schema: string): string {
+  return sql.replaceAll(':schema_text', schema).replaceAll(':schema', `"${schema}"`)
+}
+
+/** An array parameter in PostgreSQL's own notation. Much cheaper than the driver's, which asks each value what it is. */
+export function arrayOf(values: readonly (string | number | boolean | null)[]): string {
+  let text = '{'
+  for (let index = 0; index < values.length; index++) {
+    if (index > 0) text += ','
+    const value = values[index]
+    if (value === null || value === undefined) text += 'NULL'
+    else if (typeof value === 'string') text += quote(value)
+    else text += value
+  }
+  return `${text}}`
+}
+
+function quote(value: string): string {
+  if (!value.includes('"') && !value.includes('\\')) return `"${value}"`
+  return `"${value.replace(/[\\"]/g, '\\$&')}"`
+}
+
+/** Milliseconds of a column that holds them as text, or null. */
+export function readMs(value: string | null | undefined): number | null {
+  return value === null || value === undefined ? null : Number(value)
+}
+
+/** A Date of a column that holds milliseconds as text, or null. */
+export function readDate(value: string | null | undefined): Date | null {
+  const ms = readMs(value)
+  return ms === null ? null : new Date(ms)
+}
+
+/** The value of a column that holds JSON text, or null. */
+export function readJson(value: string | null | undefined): unknown {
+  return value === null || value === undefined ? null : JSON.parse(value)
+}

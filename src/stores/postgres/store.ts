@@ -1,0 +1,143 @@
+// The PostgreSQL store: the contract's methods in order, each in the file of its name.
+
+import { HoldfastError } from '../../core/errors.js'
+import type { NewJob } from '../../core/job.js'
+import { BATCH_MAX, type ExtenderSpec, type Queryable, type Store } from '../../core/store.js'
+import { cancel } from './cancel.js'
+import { claim } from './claim.js'
+import type { Database, Purpose, Send } from './database.js'
+import { endings } from './endings.js'
+import { enqueue } from './enqueue.js'
+import { expired } from './expired.js'
+import { begin, extend, watch } from './extend.js'
+import { get } from './get.js'
+import { list } from './list.js'
+import { note } from './note.js'
+import { newSweep, promote } from './promote.js'
+import { prune } from './prune.js'
+import { knowQueues, queues, setPaused, setQueue } from './queues.js'
+import { discard, requeue } from './requeue.js'
+import { due, fire, removeSchedule, schedules, setSchedule, setSchedulePaused } from './schedules.js'
+import { settle } from './settle.js'
+import { statement } from './statement.js'
+import { stats } from './stats.js'
+import { update } from './update.js'
+import type { WakeUps } from './wake.js'
+import { beat, leave, workers } from './workers.js'
+
+const NOW = statement('now', 'SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)::float8')
+
+export interface StoreParts {
+  readonly db: Database
+  readonly wakeUps: WakeUps
+  readonly extender: () => ExtenderSpec
+  /** Leaves the server after everything else has ended. */
+  readonly leaveServer: () => Promise<void>
+}
+
+/** Puts the operations together. */
+export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts): Store {
+  const sweep = newSweep()
+  const knownQueues = new Set<string>()
+  const ready = (queue: string) => wakeUps.ready(queue)
+  const by = (purpose: Purpose): Send => {
+    return (sql, values) => db.send(purpose, sql, values)
+  }
+  const [operate, upkeep, settling, writing] = [by('operate'), by('upkeep'), by('settle'), by('enqueue')]
+
+  const remember = async (jobs: readonly NewJob[]) => {
+    const fresh = new Set(jobs.map((job) => job.queue).filter((queue) => !knownQueues.has(queue)))
+    if (fresh.size === 0) return
+    await knowQueues(db, [...fresh])
+    for (const queue of fresh) knownQueues.add(queue)
+  }
+
+  return {
+    kind: 'postgres',
+
+    async enqueue(jobs, { tx } = {}) {
+      checkBatch('enqueue', jobs)
+      await remember(jobs)
+      const answers = await enqueue(db, tx === undefined ? writing : db.through(tx), jobs)
+      const touched = new Set<string>()
+      for (const [index, answer] of answers.entries()) {
+        if ('created' in answer && answer.created && answer.state === 'ready') touched.add(jobs[index]!.queue)
+      }
+      for (const queue of touched) tx === undefined ? wakeUps.ready(queue) : wakeUps.readySoon(queue)
+      return answers
+    },
+    claim: (request) => claim(db, request),
+    begin: (leases) => begin(db, leases),
+    extend: (leases, leaseMs) => extend(db, leases, leaseMs),
+    watch: (leases) => watch(db, leases),
+    note: (notes) => note(db, notes),
+    settle(jobs, { tx, onlyExpired = false } = {}) {
+      checkBatch('settle', jobs)
+      const send = chooseSender(db, tx, onlyExpired ? upkeep : settling)
+      const onReady = tx === undefined ? ready : (queue: string) => wakeUps.readySoon(queue)
+      return settle(db, send, jobs, { onlyExpired, onReady })
+    },
+
+    async promote(limit) {
+      const promotion = await promote(db, upkeep, sweep, Math.min(limit, BATCH_MAX))
+      promotion.queues.forEach(ready)
+      return promotion
+    },
+    expired: (limit) => expired(db, Math.min(limit, BATCH_MAX)),
+    due: (limit) => due(db, limit),
+    async fire(request) {
+      await remember(request.ticks.map(({ job }) => job))
+      return fire(db, request, ready)
+    },
+    prune: (options) => prune(db, options),
+
+    cancel: (ids, actor) => cancel(db, operate, ids, actor, { asked: (id) => wakeUps.cancel(id), ready }),
+    requeue: (ids, actor) => requeue(db, ids, actor, ready),
+    discard: (ids, actor) => discard(db, operate, ids, actor),
+    update: (id, changes, actor) => update(db, operate, id, changes, actor),
+    pause: (queue, actor) => setPaused(db, queue, true, actor),
+    async resume(queue, actor) {
+      await setPaused(db, queue, false, actor)
+      ready(queue)
+    },
+    setQueue: (queue, settings, actor) => setQueue(db, queue, settings, actor),
+    queues: () => queues(db),
+    setSchedule: (schedule, nextAtMs, actor) => setSchedule(db, schedule, nextAtMs, actor),
+    removeSchedule: (name, actor) => removeSchedule(db, name, actor),
+    pauseSchedule: (name, actor) => setSchedulePaused(db, name, null, actor),
+    resumeSchedule: (name, nextAtMs, actor) => setSchedulePaused(db, name, nextAtMs, actor),
+    schedules: () => schedules(db),
+
+    get: (id) => get(db, id),
+    list: (request) => list(db, request),
+    stats: (queue) => stats(db, queue),
+    endings: (ids) => endings(db, ids),
+    async now() {
+      const [row] = await db.send('look', NOW, [db.now()])
+      return Number(row![0])
+    },
+    beat: (worker) => beat(db, worker),
+    leave: (workerId) => leave(db, workerId),
+    workers: () => workers(db),
+
+    wake: (names) => names.forEach(ready),
+    listen: (listener) => wakeUps.listen(listener),
+    extender,
+    async close() {
+      await Promise.all([wakeUps.close(), db.close()])
+      await leaveServer()
+    },
+  }
+}
+
+function chooseSender(db: Database, tx: Queryable | undefined, own: Send): Send {
+  return tx === undefined ? own : db.through(tx)
+}
+
+function checkBatch(call: string, batch: readonly unknown[]): void {
+  if (batch.length <= BATCH_MAX) return
+  throw new HoldfastError(
+    'invalid_option',
+    `${call} takes at most ${BATCH_MAX} jobs in one call, got ${batch.length}: cut it into pieces`,
+  )
+}

@@ -1,0 +1,104 @@
+// update: changes to a job that waits. The one place where a row of jobs is ever changed.
+
+import { isWaiting } from '../../core/states.js'
+import type { JobChanges, UpdateResult } from '../../core/store.js'
+import type { Database, Send } from './database.js'
+import { statement } from './statement.js'
+import { statesOf } from './states.js'
+
+// Whichever table holds the row answers with its new state; the facts change only if one did.
+const UPDATE = statement(
+  'update_job',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), change AS MATERIALIZED (
+  SELECT $2::uuid AS id, $3::smallint AS priority, $4::boolean AS has_time,
+         CASE WHEN to_timestamp($5::float8 / 1000) > moment.now THEN to_timestamp($5 / 1000) END AS run_at,
+         moment.now
+    FROM moment
+), facts AS MATERIALIZED (
+  SELECT jobs.id, jobs.queue, jobs.priority, jobs.position FROM :schema.jobs WHERE jobs.id = $2
+), in_blocked AS (
+  UPDATE :schema.blocked
+     SET priority = coalesce(change.priority, blocked.priority),
+         run_at = CASE WHEN change.has_time THEN change.run_at ELSE blocked.run_at END
+    FROM change
+   WHERE blocked.id = change.id
+  RETURNING 'blocked' AS state
+), in_scheduled AS (
+  UPDATE :schema.scheduled
+     SET priority = coalesce(change.priority, scheduled.priority),
+         -- At once means due now: the next promote puts it in line.
+         run_at = CASE WHEN change.has_time THEN coalesce(change.run_at, change.now) ELSE scheduled.run_at END
+    FROM change
+   WHERE scheduled.id = change.id
+  RETURNING CASE WHEN scheduled.retrying THEN 'retrying' ELSE 'scheduled' END AS state
+), place AS MATERIALIZED (
+  SELECT ready.ctid AS place
+    FROM facts
+    JOIN :schema.ready ON ready.queue = facts.queue AND ready.priority = facts.priority AND ready.position = facts.position
+     AND ready.id = facts.id AND NOT ready.moved
+  UNION ALL
+  SELECT ready.ctid FROM :schema.ready WHERE ready.id = $2 AND ready.moved
+), left_line AS (
+  DELETE FROM :schema.ready
+   WHERE ready.ctid = ANY (ARRAY(SELECT place FROM place)) AND (SELECT run_at FROM change) IS NOT NULL
+  RETURNING id, fence, priority, attempt, crashes, queue, type
+), into_scheduled AS (
+  INSERT INTO :schema.scheduled (id, run_at, fence, priority, attempt, crashes, retrying, queue, type)
+  SELECT left_line.id, change.run_at, left_line.fence, coalesce(change.priority, left_line.priority),
+         coalesce(left_line.attempt, 0), coalesce(left_line.crashes, 0), false, left_line.queue, left_line.type
+    FROM left_line, change
+  RETURNING 'scheduled' AS state
+), in_ready AS (
+  UPDATE :schema.ready
+     SET priority = coalesce(change.priority, ready.priority)
+    FROM change
+   WHERE ready.ctid = ANY (ARRAY(SELECT place FROM place)) AND change.run_at IS NULL
+  RETURNING 'ready' AS state
+), answer AS MATERIALIZED (
+  SELECT state FROM in_blocked UNION ALL SELECT state FROM in_scheduled
+  UNION ALL SELECT state FROM into_scheduled UNION ALL SELECT state FROM in_ready
+), into_jobs AS (
+  -- The priority is kept here too: with it the row in ready is found again.
+  UPDATE :schema.jobs
+     SET priority = coalesce(change.priority, jobs.priority),
+         payload = coalesce($6::json, jobs.payload)
+    FROM change
+   WHERE jobs.id = change.id AND EXISTS (SELECT FROM answer)
+), audited AS (
+  INSERT INTO :schema.audit (at, actor, action, job)
+  SELECT moment.now, $7, 'update', $2
+    FROM moment
+   WHERE EXISTS (SELECT FROM answer)
+)
+SELECT state FROM answer`,
+)
+
+export async function update(
+  db: Database,
+  send: Send,
+  id: string,
+  changes: JobChanges,
+  by: string,
+): Promise<UpdateResult> {
+  const values = [
+    db.now(),
+    id,
+    changes.priority ?? null,
+    changes.runAtMs !== undefined,
+    changes.runAtMs ?? null,
+    changes.payload ?? null,
+    by,
+  ]
+  // Missed while it moved from one table to the next: ask again.
+  for (let tries = 0; tries < 3; tries++) {
+    const [row] = await send(UPDATE, values)
+    if (row !== undefined) return { id, result: 'updated', state: row[0] as 'ready' }
+    const state = (await statesOf(send, [id])).get(id)
+    if (state === undefined) return { id, result: 'missing' }
+    if (!isWaiting(state) || tries === 2) return { id, result: 'refused', state }
+  }
+  return { id, result: 'missing' }
+}

@@ -1,0 +1,97 @@
+// What every process does for all of them, beside its own work:
+//
+//   promote.ts  timed jobs whose time has come become ready
+//   rescue.ts   jobs whose worker is gone are decided about, after living workers had their chance (rescue-hold.ts)
+//   fire.ts     ticks of schedules become jobs
+//   prune.ts    what has run out goes
+//
+// There is no leader: any process may do any step at any time, because each is bounded and doing it twice changes nothing.
+// So no process's death stops the others. Each step has its own loop (loop.ts).
+
+import { checkKeys } from '../core/check.js'
+import { type Duration, durationMs } from '../core/duration.js'
+import type { Emit } from '../core/events.js'
+import type { Ports } from '../core/ports.js'
+import type { Store } from '../core/store.js'
+import { Fire } from './fire.js'
+import { jittered, Loop } from './loop.js'
+import { promoteDue } from './promote.js'
+import { pruneOnce } from './prune.js'
+import { Rescue } from './rescue.js'
+
+export interface UpkeepOptions {
+  /** How long finished jobs are kept where their queue sets nothing longer. Default '7d'. */
+  readonly retention?: Duration
+  /** How long rescue waits after an outage, so that living workers can extend their leases first. Default '15s': the
+   *  default heartbeat of 10 s and some slack. Raise it with the heartbeat; shorter recovers sooner and may run a job
+   *  beside itself for a moment. */
+  readonly hold?: Duration
+}
+
+export const UPKEEP_DEFAULTS = { retention: '7d', hold: '15s' } as const satisfies Required<UpkeepOptions>
+
+export interface UpkeepDeps {
+  readonly store: Store
+  readonly ports: Ports
+  readonly emit: Emit
+}
+
+/** The upkeep of one process. */
+export class Upkeep {
+  readonly #deps: UpkeepDeps
+  readonly #promote: Loop
+  readonly #rescue: Loop
+  readonly #fire: Loop
+  readonly #prune: Loop
+  readonly #steps: readonly (() => Promise<number>)[]
+
+  /** Checks the options. Nothing runs until `start()`. */
+  constructor(deps: UpkeepDeps, options: UpkeepOptions = {}) {
+    checkKeys('upkeep', options, ['retention', 'hold'])
+    const retentionMs = durationMs(options.retention ?? UPKEEP_DEFAULTS.retention, { name: 'retention' })
+    const holdMs = durationMs(options.hold ?? UPKEEP_DEFAULTS.hold, { name: 'hold' })
+    this.#deps = deps
+    const rescue = new Rescue({ ...deps, holdMs, onDueIn: (dueInMs) => this.nudge(dueInMs) })
+    const fire = new Fire(deps)
+    const steps = {
+      promote: () => promoteDue(deps),
+      rescue: () => rescue.step(),
+      fire: () => fire.step(),
+      prune: () => pruneOnce({ ...deps, retentionMs }),
+    }
+    // In the order of a tick: what is fired and rescued is ready in the same round when it can be.
+    this.#steps = [steps.fire, steps.rescue, steps.promote, steps.prune]
+    this.#promote = new Loop({ ...deps, name: 'promote', step: steps.promote })
+    this.#rescue = new Loop({ ...deps, name: 'rescue', step: steps.rescue })
+    this.#fire = new Loop({ ...deps, name: 'fire', step: steps.fire })
+    this.#prune = new Loop({ ...deps, name: 'prune', step: steps.prune })
+  }
+
+  start(): void {
+    this.#promote.start(0)
+    this.#fire.start(0)
+    // Processes often start together; what is not urgent they begin apart.
+    this.#rescue.start(jittered(1_000, this.#deps.ports))
+    this.#prune.start(jittered(5_000, this.#deps.ports))
+  }
+
+  /** Ends upkeep, and waits for steps in flight. */
+  async stop(): Promise<void> {
+    await Promise.all([this.#promote.stop(), this.#rescue.stop(), this.#fire.stop(), this.#prune.stop()])
+  }
+
+  /** Something of this process becomes due in so many milliseconds: promote is there in time. */
+  nudge(dueInMs = 0): void {
+    this.#promote.nudge(Math.max(0, dueInMs))
+  }
+
+  /** A schedule was made or changed in this process: look at once when it is due. */
+  nudgeSchedules(): void {
+    this.#fire.nudge(0)
+  }
+
+  /** Every step once, for tests and for those who run upkeep by hand. Raises what the store raises. */
+  async tick(): Promise<void> {
+    for (const step of this.#steps) await step()
+  }
+}

@@ -1,0 +1,145 @@
+// What a handler is given beside its payload. Everything in it is made when it is asked for.
+
+import type { JobContext } from '../core/definition.js'
+import { type Duration, durationMs } from '../core/duration.js'
+import { HoldfastError } from '../core/errors.js'
+import type { Emit } from '../core/events.js'
+import { encodeResult } from '../core/json.js'
+import type { Clock } from '../core/ports.js'
+import type { Queryable, Store } from '../core/store.js'
+import type { FailableContext } from './current-job.js'
+import type { HeldJob } from './held-job.js'
+import { Notes, writeNotes } from './notes.js'
+import { SnoozeJob } from './outcome.js'
+import type { StoreTime } from './store-time.js'
+
+/** What running jobs share. */
+export interface RunScope {
+  readonly store: Store
+  readonly clock: Clock
+  readonly storeTime: StoreTime
+  readonly emit: Emit
+  readonly hasListeners: () => boolean
+  readonly random: () => number
+  /** Whether the lease of a job has ended in the store; asks until the store answers. */
+  readonly isGone: (held: HeldJob) => Promise<boolean>
+  /** The store said that a lease no longer holds. */
+  readonly onLost: (held: HeldJob) => void
+  /** Called once for each job when its settlement is known, or when it needs none. */
+  readonly onEnded: (held: HeldJob) => void
+}
+
+/** The context of one attempt. */
+export class RunContext implements JobContext, FailableContext {
+  readonly #held: HeldJob
+  readonly #scope: RunScope
+  readonly #fail: (held: HeldJob, scope: RunScope, thrown: unknown) => void
+
+  constructor(held: HeldJob, scope: RunScope, fail: (held: HeldJob, scope: RunScope, thrown: unknown) => void) {
+    this.#held = held
+    this.#scope = scope
+    this.#fail = fail
+  }
+
+  get id(): string {
+    return this.#held.id
+  }
+
+  get type(): string {
+    return this.#held.job.type
+  }
+
+  get queue(): string {
+    return this.#held.job.queue
+  }
+
+  get attempt(): number {
+    return this.#held.attempt
+  }
+
+  get maxAttempts(): number {
+    return this.#held.limits.maxAttempts
+  }
+
+  get fence(): number {
+    return this.#held.fence
+  }
+
+  get createdAt(): Date {
+    return new Date(this.#held.createdAtMs)
+  }
+
+  get tags(): readonly string[] {
+    return this.#held.job.tags
+  }
+
+  get signal(): AbortSignal {
+    return this.#held.signal
+  }
+
+  progress(value: unknown): void {
+    this.#notes()?.progress(value)
+  }
+
+  log(text: string): void {
+    this.#notes()?.log(asText(text), this.#scope.storeTime.nowMs())
+  }
+
+  snooze(delay: Duration): never {
+    throw new SnoozeJob(durationMs(delay, { name: 'delay' }))
+  }
+
+  async complete(tx: Queryable, result?: unknown): Promise<void> {
+    const held = this.#held
+    if (held.phase === 'ended' || held.isLost) throw leaseLost(held)
+    if (typeof tx?.query !== 'function') {
+      throw new HoldfastError('invalid_option', 'complete(tx) takes a client with query(text, values) in a transaction')
+    }
+    held.isCompleting = true
+    // The transaction ends the lease, and what is noted after that is dropped.
+    await writeNotes([held], this.#scope)
+    const { attempt, crashes, job } = held
+    const settled = {
+      id: held.id,
+      fence: held.fence,
+      queue: job.queue,
+      settlement: { state: 'succeeded', attempt, crashes },
+      result: encodeResult(result),
+      error: null,
+      ranMs: Math.round(this.#scope.clock.monotonic() - held.startedMs),
+      idempotencyKey: job.idempotencyKey,
+    } as const
+    const [answer] = await this.#scope.store.settle([settled], { tx })
+    if (answer?.result === 'settled') return
+    held.isCompleting = false
+    this.#scope.onLost(held)
+    throw leaseLost(held)
+  }
+
+  failUncaught(error: unknown): void {
+    this.#fail(this.#held, this.#scope, error)
+  }
+
+  // An attempt that has ended notes nothing more, whatever its handler left running.
+  #notes(): Notes | null {
+    if (this.#held.phase === 'ended') return null
+    this.#held.notes ??= new Notes()
+    return this.#held.notes
+  }
+}
+
+function leaseLost(held: HeldJob): HoldfastError {
+  return new HoldfastError(
+    'lease_lost',
+    `job ${held.id} no longer belongs to this run (fence ${held.fence}): roll the transaction back`,
+    { details: { id: held.id, fence: held.fence } },
+  )
+}
+
+function asText(value: unknown): string {
+  try {
+    return String(value)
+  } catch {
+    return 'a value that cannot be shown'
+  }
+}

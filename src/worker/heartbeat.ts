@@ -1,0 +1,153 @@
+// Keeps a worker's leases alive: starts the heartbeat thread where the store has a way to extend from one, watches over
+// it, and falls back to the main thread when there is none or it will not run.
+
+import { Worker as Thread } from 'node:worker_threads'
+import { HoldfastError } from '../core/errors.js'
+import type { Emit, HoldfastEvent } from '../core/events.js'
+import { type Ports, sleep, type Timer } from '../core/ports.js'
+import type { ExtenderSpec, Store } from '../core/store.js'
+import type { HeartbeatThreadStart } from './heartbeat-thread.js'
+import { BLOCKED_AFTER_MS, type KeeperReport, LeaseKeeper, TICK_MS } from './lease-keeper.js'
+import type { LeaseTable } from './lease-table.js'
+
+// A thread that ends this often without one extension in between cannot run here, e.g. in a bundle that left it out.
+const STARTS_MAX = 5
+const RESTART_AFTER_MS = 200
+const CLOSE_MS_MAX = 1_000
+
+export interface HeartbeatDeps {
+  readonly store: Store
+  readonly ports: Ports
+  readonly emit: Emit
+  readonly table: LeaseTable
+  readonly leaseMs: number
+  readonly heartbeatMs: number
+  readonly onExtended: (extended: Extract<KeeperReport, { kind: 'extended' }>) => void
+}
+
+/** The heartbeat of one worker. */
+export class Heartbeat {
+  readonly #deps: HeartbeatDeps
+  #keeper: LeaseKeeper | null = null
+  #thread: Thread | null = null
+  #starts = 0
+  #timer: Timer | null = null
+  #tickedMs = 0
+  #isStopped = false
+
+  constructor(deps: HeartbeatDeps) {
+    this.#deps = deps
+  }
+
+  start(): void {
+    this.#isStopped = false
+    const extender = this.#deps.store.extender()
+    if (extender === null) {
+      this.#keepHere()
+      return
+    }
+    this.#tickedMs = this.#deps.ports.clock.monotonic()
+    this.#tick()
+    this.#startThread(extender)
+  }
+
+  /** Stops extending, and waits for an extension in flight; a thread that does not end by itself is ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#timer?.cancel()
+    await this.#keeper?.stop()
+    this.#keeper = null
+    const thread = this.#thread
+    this.#thread = null
+    if (thread === null) return
+    const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
+    thread.postMessage('stop')
+    const patience = new AbortController()
+    await Promise.race([ended, sleep(this.#deps.ports.timers, CLOSE_MS_MAX, patience.signal)])
+    patience.abort()
+    await thread.terminate()
+  }
+
+  #keepHere(): void {
+    const { store, ports, table, leaseMs, heartbeatMs } = this.#deps
+    this.#keeper = new LeaseKeeper({
+      ports,
+      table,
+      extend: (leases, extendMs) => store.extend(leases, extendMs),
+      report: (report) => this.#hear(report),
+      leaseMs,
+      heartbeatMs,
+      isApart: false,
+    })
+    this.#keeper.start()
+  }
+
+  #startThread(extender: ExtenderSpec): void {
+    const { table, leaseMs, heartbeatMs } = this.#deps
+    const start: HeartbeatThreadStart = { buffer: table.buffer, extender, leaseMs, heartbeatMs }
+    this.#starts++
+    const thread = new Thread(new URL('./heartbeat-thread.js', import.meta.url), {
+      workerData: start,
+      name: 'holdfast-heartbeat',
+      resourceLimits: { maxOldGenerationSizeMb: 64 },
+    })
+    thread.unref()
+    this.#thread = thread
+    let failure: unknown = null
+    thread.on('message', (report: KeeperReport) => this.#hear(report))
+    thread.on('error', (error) => {
+      failure = error
+    })
+    thread.on('exit', (code) => {
+      if (this.#thread === thread && !this.#isStopped) this.#threadEnded(extender, failure ?? `exit code ${code}`)
+    })
+  }
+
+  #threadEnded(extender: ExtenderSpec, cause: unknown): void {
+    this.#thread = null
+    const willRestart = this.#starts < STARTS_MAX && !isMissing(cause)
+    const next = willRestart ? 'it is started again' : 'leases are extended from the main thread from now on'
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const error = new HoldfastError('store_unavailable', `the heartbeat thread ended: ${why}; ${next}`, { cause })
+    this.#deps.emit({ name: 'store.failed', during: 'heartbeat thread', error })
+    if (!willRestart) {
+      this.#timer?.cancel()
+      this.#keepHere()
+      return
+    }
+    this.#deps.ports.timers.after(RESTART_AFTER_MS * this.#starts, () => {
+      if (!this.#isStopped) this.#startThread(extender)
+    })
+  }
+
+  // Tells the thread that this one is alive, and notices when it was not.
+  #tick(): void {
+    const { ports, table, emit } = this.#deps
+    const nowMs = ports.clock.monotonic()
+    const silentMs = nowMs - this.#tickedMs
+    this.#tickedMs = nowMs
+    table.tick(nowMs)
+    if (silentMs >= BLOCKED_AFTER_MS) emit({ name: 'loop.blocked', forMs: Math.round(silentMs - TICK_MS) })
+    this.#timer = ports.timers.after(TICK_MS, () => this.#tick())
+  }
+
+  #hear(report: KeeperReport): void {
+    if (report.kind === 'event') {
+      this.#deps.emit(revive(report.event))
+      return
+    }
+    this.#starts = 0
+    this.#deps.onExtended(report)
+  }
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND'
+}
+
+// An error loses its class on its way between threads.
+function revive(event: HoldfastEvent): HoldfastEvent {
+  if (event.name !== 'store.failed' || event.error.name === 'HoldfastError') return event
+  const { error } = event
+  return { ...event, error: new HoldfastError('store_unavailable', error.message, { cause: error, retryable: true }) }
+}

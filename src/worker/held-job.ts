@@ -1,0 +1,98 @@
+// One claimed job in the hands of a worker, from its claim until its settlement is confirmed.
+
+import type { DecidedJob } from '../core/decide.js'
+import type { AbortCause, Handler } from '../core/definition.js'
+import { type ErrorCode, HoldfastError } from '../core/errors.js'
+import type { ClaimedJob, Lease, SettledJob } from '../core/job.js'
+import { type JobLimits, resolveLimits } from '../core/limits.js'
+import type { Notes } from './notes.js'
+
+/** waiting: prefetched. starting: has a slot, its handler not called yet. ended: its settlement is on its way, or none
+ *  is needed. */
+export type Phase = 'waiting' | 'starting' | 'running' | 'ended'
+
+const CODES: Readonly<Record<AbortCause, ErrorCode>> = {
+  cancelled: 'job_cancelled',
+  timed_out: 'timed_out',
+  lease_lost: 'lease_lost',
+  shutdown: 'aborted',
+}
+
+/** What the worker knows about a job it holds. Fields change as the job goes on; what is rare is made when needed. */
+export class HeldJob implements Lease, DecidedJob {
+  readonly id: string
+  readonly fence: number
+  readonly job: ClaimedJob
+  readonly handler: Handler
+  readonly attempt: number
+  readonly crashes: number
+  readonly createdAtMs: number
+  readonly limits: Required<JobLimits>
+  /** When its claim was sent, and when the answer arrived; monotonic. The lease lasts at least from the first. */
+  readonly claimSentMs: number
+  readonly heldMs: number
+  /** Its place in the lease table. */
+  readonly leaseSlot: number
+  phase: Phase = 'waiting'
+  /** Its place among the running jobs. */
+  place = -1
+  startedMs = 0
+  /** True once the handler was called. */
+  hasRun = false
+  /** When somebody must look at it next: its timeout, then the end of its grace; monotonic. */
+  deadlineMs: number = Number.POSITIVE_INFINITY
+  isLost = false
+  /** True once the handler called `complete()`: the store knows whether the job is settled, this process does not. */
+  isCompleting = false
+  notes: Notes | null = null
+  settled: SettledJob | null = null
+  /** True when the store refused the settlement and it goes without result and error. */
+  isStripped = false
+  #abortCause: AbortCause | null = null
+  #abortReason: HoldfastError | null = null
+  #controller: AbortController | null = null
+
+  constructor(
+    job: ClaimedJob,
+    handler: Handler,
+    claim: { readonly sentMs: number; readonly heldMs: number; readonly leaseSlot: number },
+  ) {
+    this.id = job.id
+    this.fence = job.fence
+    this.job = job
+    this.handler = handler
+    this.attempt = job.attempt
+    this.crashes = job.crashes
+    this.createdAtMs = job.createdAtMs
+    this.limits = resolveLimits(job.limits, handler.definition.limits, job.queueLimits)
+    this.claimSentMs = claim.sentMs
+    this.heldMs = claim.heldMs
+    this.leaseSlot = claim.leaseSlot
+  }
+
+  get abortCause(): AbortCause | null {
+    return this.#abortCause
+  }
+
+  get abortReason(): HoldfastError | null {
+    return this.#abortReason
+  }
+
+  /** Made at its first use: most handlers never look at it. */
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController()
+      if (this.#abortReason !== null) this.#controller.abort(this.#abortReason)
+    }
+    return this.#controller.signal
+  }
+
+  /** Tells the handler to stop. The first cause counts; returns false when there was one before. */
+  abort(cause: AbortCause, message: string): boolean {
+    if (this.#abortCause !== null) return false
+    this.#abortCause = cause
+    this.#abortReason = new HoldfastError(CODES[cause], message, { details: { id: this.id, attempt: this.attempt } })
+    this.#controller?.abort(this.#abortReason)
+    return true
+  }
+}

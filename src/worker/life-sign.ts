@@ -1,0 +1,57 @@
+// Tells the store every few seconds that this worker lives, for those who look at workers. Nothing depends on it.
+
+import { Contact } from '../core/contact.js'
+import type { Emit } from '../core/events.js'
+import type { WorkerBeat } from '../core/job.js'
+import type { Ports, Timer } from '../core/ports.js'
+import type { Store } from '../core/store.js'
+
+const BEAT_MS = 10_000
+
+export interface LifeSignDeps {
+  readonly store: Store
+  readonly ports: Ports
+  readonly emit: Emit
+  readonly read: () => WorkerBeat
+}
+
+/** The life sign of one worker. */
+export class LifeSign {
+  readonly #deps: LifeSignDeps
+  readonly #contact: Contact
+  #timer: Timer | null = null
+  #isStopped = false
+  #inFlight: Promise<void> = Promise.resolve()
+
+  constructor(deps: LifeSignDeps) {
+    this.#deps = deps
+    this.#contact = new Contact(deps, 'beat')
+  }
+
+  start(): void {
+    this.#inFlight = this.#beat()
+  }
+
+  /** Sends no more, and tells the store that the worker has left. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#timer?.cancel()
+    await this.#inFlight
+    try {
+      await this.#deps.store.leave(this.#deps.read().id)
+    } catch (error) {
+      // It is forgotten by itself when it has not been seen for a while.
+      this.#contact.lost(error)
+    }
+  }
+
+  async #beat(): Promise<void> {
+    try {
+      await this.#deps.store.beat(this.#deps.read())
+      this.#contact.found()
+    } catch (error) {
+      this.#contact.lost(error)
+    }
+    if (!this.#isStopped) this.#timer = this.#deps.ports.timers.after(BEAT_MS, () => this.start())
+  }
+}

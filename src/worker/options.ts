@@ -1,0 +1,178 @@
+// What a worker can be told, checked once at construction; inside the worker every setting is complete and in
+// milliseconds.
+
+import { checkKeys, checkName, checkWhole } from '../core/check.js'
+import type { Handler } from '../core/definition.js'
+import { type Duration, durationMs, showMs } from '../core/duration.js'
+import { HoldfastError, show } from '../core/errors.js'
+import { BATCH_MAX } from '../core/store.js'
+
+export interface WorkerOptions {
+  /** The code the worker runs, one handler for each type. Jobs of other types are left for workers that know them. */
+  readonly handlers: readonly Handler[]
+  /** The queues it takes jobs from, each getting its turn. Default: the queues of the handlers' definitions. */
+  readonly queues?: readonly string[]
+  /** How many jobs run at once, from 1 to 4,096. Default 10. Handlers that wait for others want more; handlers that
+   *  compute gain nothing beyond one and make each other late. */
+  readonly concurrency?: number
+  /** How many jobs may be claimed ahead of a free slot. Default: as many as `concurrency`, at most 256. More saves round
+   *  trips with short jobs; a job that waits here is not run by an idle worker elsewhere, so long jobs prefetch less by
+   *  themselves. 0 claims only what can start at once. */
+  readonly prefetch?: number
+  /** The most jobs one claim takes. Default 500, at most 5,000. Larger claims cost less for each job and hold the store
+   *  longer. */
+  readonly claimBatch?: number
+  /** How long a claim is good for without being extended. Default '30s', at least '500ms'. Shorter recovers the jobs of a
+   *  killed worker sooner and costs more extensions; at a few seconds a long pause can lose a healthy lease. */
+  readonly lease?: Duration
+  /** How often leases are extended. Default a third of `lease`, at most half of it. */
+  readonly heartbeat?: Duration
+  /** How long `stop()` lets running jobs finish before it aborts and releases them. Default '15s'; null waits for ever. */
+  readonly drain?: Duration | null
+  /** How soon an idle worker looks again after it found something. Default '50ms'. Wake-ups from the store come sooner. */
+  readonly pollMin?: Duration
+  /** How seldom an idle worker looks when nothing comes. Default '2s'. It bounds the delay when wake-ups are lost. */
+  readonly pollMax?: Duration
+  /** What the worker's id begins with. Default the name of the host. */
+  readonly name?: string
+}
+
+/** A worker's settings, complete. */
+export interface WorkerSettings {
+  readonly handlers: ReadonlyMap<string, Handler>
+  readonly queues: readonly string[]
+  readonly concurrency: number
+  readonly prefetch: number
+  readonly claimBatch: number
+  readonly leaseMs: number
+  readonly heartbeatMs: number
+  readonly drainMs: number | null
+  readonly pollMinMs: number
+  readonly pollMaxMs: number
+  readonly name: string | null
+}
+
+export const WORKER_DEFAULTS = {
+  concurrency: 10,
+  prefetchMax: 256,
+  claimBatch: 500,
+  lease: '30s',
+  drain: '15s',
+  pollMin: '50ms',
+  pollMax: '2s',
+} as const
+
+const CONCURRENCY_MAX = 4_096
+const HANDLERS_MAX = 1_000
+const QUEUES_MAX = 200
+const LEASE_MS_MIN = 500
+const LEASE_MS_MAX = 3_600_000
+const POLL_MS_MAX = 60_000
+const KNOWN = [
+  'handlers',
+  'queues',
+  'concurrency',
+  'prefetch',
+  'claimBatch',
+  'lease',
+  'heartbeat',
+  'drain',
+  'pollMin',
+  'pollMax',
+  'name',
+]
+
+/** Checks a worker's options and fills in what is left out. */
+export function resolveWorkerOptions(options: WorkerOptions): WorkerSettings {
+  checkKeys('worker', options, KNOWN)
+  const handlers = resolveHandlers(options.handlers)
+  const concurrency = checkWhole('concurrency', options.concurrency ?? WORKER_DEFAULTS.concurrency, 1, CONCURRENCY_MAX)
+  const prefetch = options.prefetch ?? Math.min(concurrency, WORKER_DEFAULTS.prefetchMax)
+  const leaseMs = durationMs(options.lease ?? WORKER_DEFAULTS.lease, {
+    name: 'lease',
+    minMs: LEASE_MS_MIN,
+    maxMs: LEASE_MS_MAX,
+  })
+  const pollMinMs = durationMs(options.pollMin ?? WORKER_DEFAULTS.pollMin, {
+    name: 'pollMin',
+    minMs: 1,
+    maxMs: POLL_MS_MAX,
+  })
+  return {
+    handlers,
+    queues: resolveQueues(options.queues, handlers),
+    concurrency,
+    prefetch: checkWhole('prefetch', prefetch, 0, BATCH_MAX),
+    claimBatch: checkWhole('claimBatch', options.claimBatch ?? WORKER_DEFAULTS.claimBatch, 1, BATCH_MAX),
+    leaseMs,
+    heartbeatMs: resolveHeartbeat(options.heartbeat, leaseMs),
+    drainMs: resolveDrain(options.drain === undefined ? WORKER_DEFAULTS.drain : options.drain),
+    pollMinMs,
+    pollMaxMs: durationMs(options.pollMax ?? Math.max(pollMinMs, durationMs(WORKER_DEFAULTS.pollMax, { name: '' })), {
+      name: 'pollMax',
+      minMs: pollMinMs,
+      maxMs: POLL_MS_MAX,
+    }),
+    name: options.name === undefined ? null : checkName('name', options.name),
+  }
+}
+
+/** How long a drain may take: a duration, or null for ever. */
+export function resolveDrain(drain: unknown): number | null {
+  return drain === null ? null : durationMs(drain, { name: 'drain' })
+}
+
+function resolveHandlers(handlers: unknown): ReadonlyMap<string, Handler> {
+  if (!Array.isArray(handlers) || handlers.length === 0 || handlers.length > HANDLERS_MAX) {
+    throw new HoldfastError(
+      'invalid_option',
+      `handlers must be an array of 1 to ${HANDLERS_MAX} handlers, each made with defineJob(…).handle(…), got ${show(handlers)}`,
+    )
+  }
+  const byType = new Map<string, Handler>()
+  for (const handler of handlers as readonly unknown[]) {
+    if (!isHandler(handler)) {
+      throw new HoldfastError(
+        'invalid_option',
+        `handlers must hold what defineJob(…).handle(…) returns, got ${show(handler)}`,
+      )
+    }
+    const { type } = handler.definition
+    if (byType.has(type)) {
+      throw new HoldfastError(
+        'duplicate_handler',
+        `type "${type}" has two handlers: a worker runs one for each type, remove the other`,
+        { details: { type } },
+      )
+    }
+    byType.set(type, handler)
+  }
+  return byType
+}
+
+function isHandler(value: unknown): value is Handler {
+  if (typeof value !== 'object' || value === null) return false
+  const { definition, run } = value as Partial<Handler>
+  return typeof run === 'function' && typeof definition === 'object' && typeof definition?.type === 'string'
+}
+
+function resolveQueues(queues: unknown, handlers: ReadonlyMap<string, Handler>): readonly string[] {
+  if (queues === undefined) return [...new Set([...handlers.values()].map(({ definition }) => definition.queue))]
+  if (!Array.isArray(queues) || queues.length === 0 || queues.length > QUEUES_MAX) {
+    throw new HoldfastError(
+      'invalid_option',
+      `queues must be an array of 1 to ${QUEUES_MAX} queue names, got ${show(queues)}`,
+    )
+  }
+  return [...new Set(queues.map((queue) => checkName('queue', queue)))]
+}
+
+function resolveHeartbeat(heartbeat: Duration | undefined, leaseMs: number): number {
+  if (heartbeat === undefined) return Math.floor(leaseMs / 3)
+  const heartbeatMs = durationMs(heartbeat, { name: 'heartbeat', minMs: 50 })
+  if (heartbeatMs * 2 <= leaseMs) return heartbeatMs
+  throw new HoldfastError(
+    'invalid_option',
+    `heartbeat must be at most half of lease (${showMs(leaseMs)}), so that one lost extension loses no job, got ${show(heartbeat)}`,
+  )
+}

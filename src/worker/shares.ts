@@ -1,0 +1,46 @@
+// Fair turns: how the room of one claim is split over queues, and in which order its jobs start.
+
+import type { ClaimedJob } from '../core/job.js'
+
+/** How many jobs one queue may give in one claim. */
+export interface Share {
+  readonly queue: string
+  readonly limit: number
+}
+
+/** Splits `room` evenly; what is left over goes to the first queues. A queue may get nothing when there is little room. */
+export function splitRoom(queues: readonly string[], room: number): readonly Share[] {
+  const even = Math.floor(room / queues.length)
+  const over = room % queues.length
+  return queues.map((queue, index) => ({ queue, limit: even + (index < over ? 1 : 0) }))
+}
+
+/** The same queues beginning with the one at `turn`. */
+export function rotate(queues: readonly string[], turn: number): readonly string[] {
+  const from = turn % queues.length
+  return from === 0 ? queues : [...queues.slice(from), ...queues.slice(0, from)]
+}
+
+/** The queues that may have more: they gave all they were asked for, or were not asked. */
+export function stillFull(shares: readonly Share[], jobs: readonly ClaimedJob[]): readonly string[] {
+  const given = new Map<string, number>()
+  for (const { queue } of jobs) given.set(queue, (given.get(queue) ?? 0) + 1)
+  return shares.filter(({ queue, limit }) => (given.get(queue) ?? 0) >= limit).map(({ queue }) => queue)
+}
+
+/** The jobs of a claim, which come queue by queue, in turns: one of each queue, then the next of each. */
+export function takeTurns(jobs: readonly ClaimedJob[]): readonly ClaimedJob[] {
+  const byQueue = new Map<string, ClaimedJob[]>()
+  for (const job of jobs) {
+    const list = byQueue.get(job.queue)
+    if (list === undefined) byQueue.set(job.queue, [job])
+    else list.push(job)
+  }
+  if (byQueue.size <= 1) return jobs
+  const turns: ClaimedJob[] = []
+  const lists = [...byQueue.values()]
+  for (let index = 0; turns.length < jobs.length; index++) {
+    for (const list of lists) if (index < list.length) turns.push(list[index]!)
+  }
+  return turns
+}

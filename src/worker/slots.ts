@@ -1,0 +1,269 @@
+// The jobs a worker has in hand: those that wait for a slot, and those that have one. Starts the next one whenever a slot
+// is free.
+//
+// A job that was lost together with its worker before is a suspect. Suspects run one at a time, and the store is told
+// before each starts, so that a crash blames the one that ran and not those that waited beside it.
+
+import type { ClaimedJob, Lease } from '../core/job.js'
+import { CRASHES_MAX } from '../core/limits.js'
+import type { RunScope } from './context.js'
+import type { Deadlines } from './deadlines.js'
+import { HeldJob } from './held-job.js'
+import type { LeaseTable } from './lease-table.js'
+import type { WorkerSettings } from './options.js'
+import { conclude, runJob } from './run.js'
+
+// With long jobs a prefetched one would wait here while workers elsewhere are idle, so a worker claims only so far ahead
+// as its slots are likely to free up within this time.
+const AHEAD_MS = 100
+const WAIT_MS_MAX = 2_000
+const SUSPECTS_WAITING_MAX = 256
+const SUSPECT_DELAY_MS = 1_000
+// Most poison kills soon. After this time the next suspect may start beside one that is still running, unless either of
+// them would be dead after one more crash: those run alone to the end.
+const SUSPECT_ALONE_MS = 60_000
+// A handler must not start with a lease that is about to run out.
+const LEASE_MARGIN = 0.2
+const MEAN_WEIGHT = 0.05
+
+/** How many leases a worker of these settings can hold in its slots and waiting for them. */
+export function leasesInHandMax({ concurrency, prefetch }: WorkerSettings): number {
+  return concurrency + prefetch + SUSPECTS_WAITING_MAX
+}
+
+export interface SlotsDeps {
+  readonly scope: RunScope
+  readonly settings: WorkerSettings
+  readonly table: LeaseTable
+  readonly deadlines: Deadlines
+}
+
+/** The jobs in hand. */
+export class Slots {
+  readonly #deps: SlotsDeps
+  readonly #running: HeldJob[] = []
+  #waiting: HeldJob[] = []
+  #waitingHead = 0
+  #waitingCount = 0
+  #suspects: HeldJob[] = []
+  #suspectCount = 0
+  #suspectsRunning: HeldJob[] = []
+  #isPumping = false
+  #isClosed = false
+  #meanRanMs = 0
+  #extendedFromMs = Number.NEGATIVE_INFINITY
+  #onEmpty: (() => void)[] = []
+
+  constructor(deps: SlotsDeps) {
+    this.#deps = deps
+  }
+
+  get running(): readonly HeldJob[] {
+    return this.#running
+  }
+
+  get isEmpty(): boolean {
+    return this.#running.length === 0 && this.#waitingCount === 0 && this.#suspectCount === 0
+  }
+
+  /** How many jobs a claim may bring. Suspects that wait for each other keep no slot from the rest. */
+  room(): number {
+    if (this.#isClosed) return 0
+    const { settings, table } = this.#deps
+    const free = settings.concurrency - this.#running.length
+    return Math.max(0, Math.min(free + this.#ahead() - this.#waitingCount, settings.claimBatch, table.room))
+  }
+
+  /** Whether a claim is worth its way: a slot is idle, or half of what may wait has been started. */
+  isHungry(): boolean {
+    const room = this.room()
+    if (room === 0) return false
+    const isIdle = this.#running.length + this.#waitingCount < this.#deps.settings.concurrency
+    return isIdle || room * 2 >= this.#ahead()
+  }
+
+  #ahead(): number {
+    const { concurrency, prefetch } = this.#deps.settings
+    return Math.min(prefetch, Math.floor((concurrency * AHEAD_MS) / Math.max(this.#meanRanMs, 0.1)))
+  }
+
+  /** Takes claimed jobs in, and starts as many as there are slots. `sentMs` is when their claim was sent, monotonic. */
+  admit(jobs: readonly ClaimedJob[], sentMs: number): void {
+    const { scope, settings, table } = this.#deps
+    const heldMs = scope.clock.monotonic()
+    for (const job of jobs) {
+      // The claim names the types it wants; a store that sends another gets it back by the lease running out.
+      const handler = settings.handlers.get(job.type)
+      if (handler === undefined) continue
+      const held = new HeldJob(job, handler, { sentMs, heldMs, leaseSlot: table.hold(job) })
+      if (held.crashes === 0) this.#waitingCount++
+      else this.#suspectCount++
+      if (this.#isClosed) this.#release(held, 0)
+      else if (held.crashes === 0) this.#waiting.push(held)
+      else if (this.#suspects.length < SUSPECTS_WAITING_MAX) this.#suspects.push(held)
+      else this.#release(held, this.#suspectDelayMs())
+    }
+    this.pump()
+  }
+
+  /** Starts waiting jobs while slots are free. */
+  pump(): void {
+    // A job that ends at once comes back here; the loop that started it goes on, instead of one loop inside another.
+    if (this.#isPumping) return
+    this.#isPumping = true
+    try {
+      while (this.#running.length < this.#deps.settings.concurrency) {
+        const held = this.#next()
+        if (held === null) break
+        if (this.#isFresh(held)) this.#start(held)
+        else this.#release(held, 0)
+      }
+    } finally {
+      this.#isPumping = false
+    }
+  }
+
+  #next(): HeldJob | null {
+    while (this.#suspects.length > 0) {
+      const suspect = this.#suspects[0]!
+      if (suspect.phase === 'waiting' && !this.#mayStartSuspect(suspect)) break
+      this.#suspects.shift()
+      if (suspect.phase === 'waiting') return suspect
+    }
+    while (this.#waitingHead < this.#waiting.length) {
+      const held = this.#waiting[this.#waitingHead++]!
+      // Cancelled, lost or released while it waited.
+      if (held.phase === 'waiting') return held
+    }
+    this.#waiting = []
+    this.#waitingHead = 0
+    return null
+  }
+
+  #mayStartSuspect(next: HeldJob): boolean {
+    const nowMs = this.#deps.scope.clock.monotonic()
+    return this.#suspectsRunning.every((held) => {
+      const isLastChance = Math.max(held.crashes, next.crashes) >= CRASHES_MAX - 1
+      return !isLastChance && nowMs - held.startedMs >= SUSPECT_ALONE_MS
+    })
+  }
+
+  // By the monotonic clock since the claim, or the last extension it was part of, was sent: the store counts from later.
+  #isFresh(held: HeldJob): boolean {
+    const { leaseMs } = this.#deps.settings
+    const fromMs = held.heldMs <= this.#extendedFromMs ? this.#extendedFromMs : held.claimSentMs
+    return this.#deps.scope.clock.monotonic() - fromMs <= leaseMs * (1 - LEASE_MARGIN)
+  }
+
+  #start(held: HeldJob): void {
+    const { scope, table, deadlines } = this.#deps
+    held.phase = 'starting'
+    held.place = this.#running.length
+    this.#running.push(held)
+    held.startedMs = scope.clock.monotonic()
+    table.start(held.leaseSlot, held.startedMs, held.limits.timeoutMs)
+    deadlines.start(held)
+    if (held.crashes === 0) {
+      this.#waitingCount--
+      runJob(held, scope)
+    } else {
+      this.#suspectCount--
+      this.#suspectsRunning.push(held)
+      void this.#startSuspect(held)
+    }
+  }
+
+  async #startSuspect(held: HeldJob): Promise<void> {
+    const { scope } = this.#deps
+    try {
+      await scope.store.begin([{ id: held.id, fence: held.fence }])
+    } catch (error) {
+      scope.emit({ name: 'store.failed', during: 'begin', error: error as Error })
+      conclude(held, scope, { kind: 'released', delayMs: this.#suspectDelayMs() })
+      return
+    }
+    if (held.phase === 'starting') runJob(held, scope)
+  }
+
+  #release(held: HeldJob, delayMs: number): void {
+    conclude(held, this.#deps.scope, { kind: 'released', delayMs })
+  }
+
+  // Spread, so that suspects that came together do not come back together.
+  #suspectDelayMs(): number {
+    return Math.ceil(SUSPECT_DELAY_MS * (1 + 2 * this.#deps.scope.random()))
+  }
+
+  /** Takes a job that has ended out of the list it is in. */
+  remove(held: HeldJob): void {
+    if (held.place !== -1) this.#leaveSlot(held)
+    else if (held.crashes === 0) this.#waitingCount--
+    else this.#suspectCount--
+    if (this.#onEmpty.length > 0 && this.isEmpty) for (const tell of this.#onEmpty.splice(0)) tell()
+  }
+
+  #leaveSlot(held: HeldJob): void {
+    const last = this.#running.pop()!
+    if (last !== held) {
+      this.#running[held.place] = last
+      last.place = held.place
+    }
+    held.place = -1
+    if (held.crashes > 0) this.#suspectsRunning = this.#suspectsRunning.filter((other) => other !== held)
+    const ranMs = this.#deps.scope.clock.monotonic() - held.startedMs
+    this.#meanRanMs += (ranMs - this.#meanRanMs) * MEAN_WEIGHT
+    this.pump()
+  }
+
+  /** All leases held at `fromMs` were extended then. */
+  extended(fromMs: number): void {
+    this.#extendedFromMs = Math.max(this.#extendedFromMs, fromMs)
+  }
+
+  /** The jobs of these leases that wait or run; settlements under way are not looked for. */
+  find(leases: readonly Lease[]): HeldJob[] {
+    if (leases.length === 0) return []
+    const fences = new Map(leases.map(({ id, fence }) => [id, fence]))
+    return this.#inHand().filter((held) => fences.get(held.id) === held.fence)
+  }
+
+  findById(id: string): HeldJob | null {
+    return this.#inHand().find((held) => held.id === id) ?? null
+  }
+
+  #inHand(): HeldJob[] {
+    return [...this.#running, ...this.#stillWaiting()]
+  }
+
+  #stillWaiting(): HeldJob[] {
+    const waiting = [...this.#waiting.slice(this.#waitingHead), ...this.#suspects]
+    return waiting.filter((held) => held.phase === 'waiting')
+  }
+
+  /** Gives jobs back that have waited too long for a slot here. */
+  releaseOverdue(): void {
+    if (this.#waitingCount + this.#suspectCount === 0) return
+    const waitMs = Math.min(WAIT_MS_MAX, this.#deps.settings.leaseMs / 2)
+    const nowMs = this.#deps.scope.clock.monotonic()
+    for (const held of this.#stillWaiting()) {
+      if (nowMs - held.heldMs < waitMs) continue
+      // The slots are slower than they seemed, so claim less far ahead until jobs end quickly again.
+      if (held.crashes === 0) this.#meanRanMs = Math.max(this.#meanRanMs, waitMs)
+      this.#release(held, held.crashes === 0 ? 0 : this.#suspectDelayMs())
+    }
+  }
+
+  /** Takes no more jobs in and gives those back that wait. Returns how many. */
+  close(): number {
+    this.#isClosed = true
+    const waiting = this.#stillWaiting()
+    for (const held of waiting) this.#release(held, 0)
+    return waiting.length
+  }
+
+  /** Resolves when nothing waits or runs. */
+  whenEmpty(): Promise<void> {
+    if (this.isEmpty) return Promise.resolve()
+    return new Promise((resolve) => this.#onEmpty.push(resolve))
+  }
+}

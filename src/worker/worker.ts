@@ -1,0 +1,319 @@
+// A worker, and the life of a job in its hands:
+//
+//   fetcher.ts    claims it, in fair turns over the queues (shares.ts), and is woken by the store
+//   slots.ts      keeps it (held-job.ts) until a slot is free, and starts it
+//   run.ts        checks its payload, calls its handler with a context (context.ts), and reads how it ended (outcome.ts)
+//   settler.ts    sends what becomes of it, together with others, until the store confirms
+//
+// Meanwhile
+//
+//   heartbeat.ts  extends its lease (lease-table.ts, lease-keeper.ts) from a thread of its own (heartbeat-thread.ts)
+//   deadlines.ts  ends its patience when the timeout is over
+//   patrol.ts     asks whether it was cancelled, writes its notes (notes.ts), and gives back what waits too long
+//   interrupt.ts  tells it to stop: a cancel, a lost lease, a shutdown
+//   life-sign.ts  shows that the worker lives
+
+import { checkKeys } from '../core/check.js'
+import { Contact } from '../core/contact.js'
+import type { Duration } from '../core/duration.js'
+import { HoldfastError } from '../core/errors.js'
+import type { Emit } from '../core/events.js'
+import type { Lease, WorkerBeat } from '../core/job.js'
+import { type Ports, sleep } from '../core/ports.js'
+import type { Extension, SettleResult, Store } from '../core/store.js'
+import type { RunScope } from './context.js'
+import { Deadlines } from './deadlines.js'
+import { Fetcher } from './fetcher.js'
+import { Heartbeat } from './heartbeat.js'
+import type { HeldJob } from './held-job.js'
+import { abortForShutdown, cancelHeld, giveUpStuck, loseHeld } from './interrupt.js'
+import { LeaseTable } from './lease-table.js'
+import { LifeSign } from './life-sign.js'
+import { resolveDrain, resolveWorkerOptions, type WorkerOptions, type WorkerSettings } from './options.js'
+import { Patrol } from './patrol.js'
+import { Settler } from './settler.js'
+import { leasesInHandMax, Slots } from './slots.js'
+import { StoreTime } from './store-time.js'
+
+/** How long a handler may take to end after the drain time is over and its signal fired. */
+const SHUTDOWN_GRACE_MS = 1_000
+/** How long a stopping worker waits for a store that does not take its settlements; after that rescue does. */
+const FLUSH_MS_MAX = 10_000
+
+export interface WorkerDeps {
+  readonly store: Store
+  readonly ports: Ports
+  readonly emit: Emit
+  /** False while nobody hears events: those about single jobs are not made then. */
+  readonly hasListeners: () => boolean
+  /** The version of the package, shown with the worker. */
+  readonly version: string
+  readonly host: string
+  readonly pid: number
+  /** Told when a settlement makes a job due in so many milliseconds, so that upkeep in this process is there in time. */
+  readonly onDueIn?: (dueInMs: number) => void
+}
+
+/** Claims jobs, runs their handlers, settles them. */
+export class Worker {
+  readonly id: string
+  readonly #deps: WorkerDeps
+  readonly #settings: WorkerSettings
+  readonly #scope: RunScope
+  readonly #table: LeaseTable
+  readonly #deadlines: Deadlines
+  readonly #slots: Slots
+  readonly #fetcher: Fetcher
+  readonly #settler: Settler
+  readonly #heartbeat: Heartbeat
+  readonly #patrol: Patrol
+  readonly #lifeSign: LifeSign
+  readonly #drainOver = new AbortController()
+  #drainAtMs = Number.POSITIVE_INFINITY
+  #state: 'new' | 'ticking' | 'started' | 'draining' | 'stopped' = 'new'
+  #stopping: Promise<void> | null = null
+  #unlisten: () => void = () => {}
+  #released = 0
+
+  /** Checks the options; raises `invalid_option`, `invalid_name` or `duplicate_handler`. Nothing runs until `start()`. */
+  constructor(deps: WorkerDeps, options: WorkerOptions) {
+    const settings = resolveWorkerOptions(options)
+    const { store, ports, emit, hasListeners } = deps
+    this.#deps = deps
+    this.#settings = settings
+    this.id = makeId(settings.name ?? deps.host, deps)
+    // Jobs that have ended keep their leases until the store has confirmed; beyond this many the worker claims no more.
+    const unsettledMax = 2 * settings.concurrency + 1_000
+    this.#table = LeaseTable.withRoomFor(leasesInHandMax(settings) + unsettledMax)
+    const storeTime = new StoreTime(ports.clock)
+    this.#scope = {
+      store,
+      clock: ports.clock,
+      storeTime,
+      emit,
+      hasListeners,
+      random: () => ports.random.float(),
+      isGone: (held) => this.#isGone(held),
+      onLost: (held) => loseHeld(held, this.#scope, this.#deadlines),
+      onEnded: (held) => this.#onEnded(held),
+    }
+    this.#deadlines = new Deadlines({
+      ports,
+      running: () => this.#slots.running,
+      onStuck: (held) => giveUpStuck(held, this.#scope),
+    })
+    this.#slots = new Slots({ scope: this.#scope, settings, table: this.#table, deadlines: this.#deadlines })
+    const onAdmitted = () => this.#patrol.start()
+    const { id: workerId } = this
+    this.#fetcher = new Fetcher({
+      store,
+      ports,
+      emit,
+      hasListeners,
+      settings,
+      slots: this.#slots,
+      storeTime,
+      workerId,
+      onAdmitted,
+    })
+    this.#settler = new Settler({
+      store,
+      ports,
+      emit,
+      onDone: (held, answer) => this.#onDone(held, answer),
+      onFlushed: () => this.#fetcher.nudge(),
+    })
+    this.#heartbeat = new Heartbeat({
+      store,
+      ports,
+      emit,
+      table: this.#table,
+      leaseMs: settings.leaseMs,
+      heartbeatMs: settings.heartbeatMs,
+      onExtended: (extended) => {
+        this.#slots.extended(extended.fromMs)
+        if (hasListeners()) emit({ name: 'lease.extended', count: extended.count })
+        this.#onWatched(extended)
+      },
+    })
+    const onWatched = (extension: Extension) => this.#onWatched(extension)
+    this.#patrol = new Patrol({ store, ports, emit, slots: this.#slots, onWatched })
+    this.#lifeSign = new LifeSign({ store, ports, emit, read: () => this.#readBeat() })
+  }
+
+  /** Begins to claim and run jobs. A store that is away is waited for. Raises `closed` after `stop()`. */
+  async start(): Promise<void> {
+    if (this.#state === 'started') return
+    if (this.#state !== 'new') {
+      throw new HoldfastError('closed', `worker ${this.id} has been stopped and cannot start again: make another`)
+    }
+    this.#state = 'started'
+    this.#listen()
+    this.#heartbeat.start()
+    this.#lifeSign.start()
+    this.#fetcher.start()
+    this.#deps.emit({ name: 'worker.started', worker: this.id })
+  }
+
+  /**
+   * Claims no more, gives back what waits, lets running jobs finish for the drain time (`drain`, else the worker's own;
+   * null waits for ever), then aborts and releases the rest and resolves when every settlement has been answered. Called
+   * again it shortens the drain when it asks for less.
+   */
+  stop(options: { readonly drain?: Duration | null } = {}): Promise<void> {
+    checkKeys('stop', options, ['drain'])
+    this.#drainFor(options.drain === undefined ? this.#settings.drainMs : resolveDrain(options.drain))
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop()
+  }
+
+  /**
+   * One round for tests: claims what is ready, as far as there is room, runs it and settles it. Resolves with the number
+   * of jobs claimed. Only for a worker that is not started.
+   */
+  async tick(): Promise<number> {
+    if (this.#state !== 'new') {
+      throw new HoldfastError(
+        'wrong_state',
+        `tick() steps a worker that is not started; worker ${this.id} is ${this.#state}`,
+      )
+    }
+    this.#state = 'ticking'
+    this.#listen()
+    this.#heartbeat.start()
+    try {
+      const count = await this.#fetcher.claimRound()
+      await this.#slots.whenEmpty()
+      await this.#settler.whenIdle()
+      return count
+    } finally {
+      await this.#heartbeat.stop()
+      this.#unlisten()
+      this.#state = 'new'
+    }
+  }
+
+  #listen(): void {
+    this.#unlisten = this.#deps.store.listen({
+      ready: (queue) => this.#fetcher.wake(queue),
+      cancel: (id) => {
+        const held = this.#slots.findById(id)
+        if (held !== null) cancelHeld(held, this.#scope, this.#deadlines)
+      },
+    })
+  }
+
+  #onEnded(held: HeldJob): void {
+    if (held.settled === null) this.#table.drop(held.leaseSlot)
+    else {
+      this.#settler.add(held)
+      if (this.#state === 'draining' && held.settled.settlement.state === 'ready') this.#released++
+    }
+    this.#slots.remove(held)
+    this.#fetcher.nudge()
+  }
+
+  #onDone(held: HeldJob, answer: SettleResult | null): void {
+    this.#table.drop(held.leaseSlot)
+    if (answer === null) return
+    const { id, type, queue, fence } = held.job
+    if (answer.result === 'lost') {
+      this.#deps.emit({ name: 'lease.lost', id, type, queue, fence })
+      return
+    }
+    const { settlement } = held.settled!
+    const state = answer.state ?? settlement.state
+    const delayMs = 'delayMs' in settlement && state === settlement.state ? settlement.delayMs : null
+    if (delayMs !== null) this.#deps.onDueIn?.(delayMs)
+    if (!this.#deps.hasListeners()) return
+    const reason = state === 'dead' && 'reason' in settlement ? settlement.reason : null
+    this.#deps.emit({ name: 'job.settled', id, type, queue, state, reason, delayMs })
+  }
+
+  #onWatched({ lost, cancelled }: Extension): void {
+    for (const held of this.#slots.find(lost)) loseHeld(held, this.#scope, this.#deadlines)
+    for (const held of this.#slots.find(cancelled)) cancelHeld(held, this.#scope, this.#deadlines)
+  }
+
+  async #isGone({ id, fence }: Lease): Promise<boolean> {
+    const contact = new Contact(this.#deps, 'watch')
+    for (;;) {
+      try {
+        const { lost } = await this.#deps.store.watch([{ id, fence }])
+        contact.found()
+        return lost.length > 0
+      } catch (error) {
+        if (this.#state === 'stopped') return false
+        await sleep(this.#deps.ports.timers, contact.lost(error))
+      }
+    }
+  }
+
+  #readBeat(): WorkerBeat {
+    return {
+      id: this.id,
+      host: this.#deps.host,
+      pid: this.#deps.pid,
+      queues: this.#settings.queues,
+      concurrency: this.#settings.concurrency,
+      running: this.#slots.running.length,
+      draining: this.#state === 'draining',
+      version: this.#deps.version,
+    }
+  }
+
+  #drainFor(drainMs: number | null): void {
+    const { clock, timers } = this.#deps.ports
+    const atMs = drainMs === null ? Number.POSITIVE_INFINITY : clock.monotonic() + drainMs
+    if (atMs >= this.#drainAtMs) return
+    this.#drainAtMs = atMs
+    if (drainMs === 0) this.#drainOver.abort()
+    else timers.after(drainMs!, () => this.#drainOver.abort())
+  }
+
+  async #stop(): Promise<void> {
+    const wasStarted = this.#state === 'started'
+    this.#state = wasStarted ? 'draining' : 'stopped'
+    if (!wasStarted) return
+    const { emit } = this.#deps
+    const fetching = this.#fetcher.stop()
+    this.#slots.close()
+    emit({ name: 'worker.draining', worker: this.id, running: this.#slots.running.length })
+    await Promise.race([this.#slots.whenEmpty(), fired(this.#drainOver.signal)])
+    for (const held of [...this.#slots.running]) abortForShutdown(held)
+    await this.#within(SHUTDOWN_GRACE_MS, this.#slots.whenEmpty())
+    for (const held of [...this.#slots.running]) giveUpStuck(held, this.#scope)
+    await fetching
+    await this.#within(FLUSH_MS_MAX, this.#settler.whenIdle())
+    this.#settler.giveUp()
+    await this.#settler.whenIdle()
+    this.#unlisten()
+    this.#deadlines.stop()
+    await Promise.all([this.#patrol.stop(), this.#heartbeat.stop(), this.#lifeSign.stop()])
+    this.#state = 'stopped'
+    emit({ name: 'worker.stopped', worker: this.id, released: this.#released })
+  }
+
+  async #within(ms: number, done: Promise<void>): Promise<void> {
+    const patience = new AbortController()
+    await Promise.race([done, sleep(this.#deps.ports.timers, ms, patience.signal)])
+    patience.abort()
+  }
+}
+
+function fired(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}
+
+/** A name people recognise, the number of the process, and what tells two workers of one process apart. */
+function makeId(name: string, { pid, ports }: WorkerDeps): string {
+  const bytes = new Uint8Array(4)
+  ports.random.fill(bytes)
+  const tail = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return `${name.replace(/[^A-Za-z0-9._-]/g, '_').slice(0, 60) || 'worker'}:${pid}:${tail}`
+}
