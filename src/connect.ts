@@ -12,7 +12,7 @@ import {
   openHoldfast,
   resolveHoldfastOptions,
 } from './holdfast.js'
-import { systemPorts } from './system-ports.js'
+import type { systemPorts } from './system-ports.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 

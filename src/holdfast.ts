@@ -82,7 +82,10 @@ function checkPorts(ports: Ports): Ports {
   checkKeys('ports', ports, ['clock', 'timers', 'random'])
   for (const key of ['clock', 'timers', 'random'] as const) {
     if (typeof ports[key] === 'object' && ports[key] !== null) continue
-    throw new HoldfastError('invalid_option', `ports must have a clock, timers and random, got ${show(ports[key])} as ${key}`)
+    throw new HoldfastError(
+      'invalid_option',
+      `ports must have a clock, timers and random, got ${show(ports[key])} as ${key}`,
+    )
   }
   return ports
 }
@@ -118,6 +121,7 @@ export class Holdfast extends Client {
         version: VERSION,
         host: hostname(),
         pid: process.pid,
+        onDueIn: (dueInMs) => this.#upkeep?.nudge(dueInMs),
       },
       name === null ? options : { name, ...options },
     )
@@ -157,7 +161,8 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
   const time = await StoreTime.read(store, ports.clock)
   const upkeep = settings.upkeep ? new Upkeep({ store, ports, emit: events.emit }, { retention: retentionMs }) : null
   const onTimed = (delayMs: number) => upkeep?.nudge(delayMs)
-  const holdfast = new Holdfast({ store, ports, events, time, onTimed }, upkeep, settings)
+  const onScheduled = () => upkeep?.nudgeSchedules()
+  const holdfast = new Holdfast({ store, ports, events, time, onTimed, onScheduled }, upkeep, settings)
   upkeep?.start()
   return holdfast
 }

@@ -38,6 +38,8 @@ export interface ClientDeps {
   readonly time: StoreTime
   /** Told when a job was given a time here, so that whoever promotes can wake for it. */
   onTimed(delayMs: number): void
+  /** Told when a schedule was made, changed or resumed here. */
+  onScheduled(): void
 }
 
 /** A client's settings, complete. */
@@ -250,7 +252,9 @@ export class Client {
   ): Promise<schedules.ScheduleStatus> {
     const by = operate.resolveBy('schedule', options)
     const { payloadBytesMax } = this.#settings
-    return schedules.setSchedule(this.#open(), name, schedule, { by, payloadBytesMax })
+    const status = await schedules.setSchedule(this.#open(), name, schedule, { by, payloadBytesMax })
+    this.#deps.onScheduled()
+    return status
   }
 
   /** Every schedule, by name. */
@@ -269,7 +273,8 @@ export class Client {
 
   /** Lets a paused schedule fire again, from its next time on: the ticks of the pause are not made up for. */
   async resumeSchedule(name: string, options?: operate.ByOption): Promise<void> {
-    return schedules.resumeSchedule(this.#open(), name, operate.resolveBy('resumeSchedule', options))
+    await schedules.resumeSchedule(this.#open(), name, operate.resolveBy('resumeSchedule', options))
+    this.#deps.onScheduled()
   }
 
   /** Enqueues one job with the schedule's settings now, tagged `schedule:<name>`; its times stay as they are. */

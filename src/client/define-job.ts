@@ -8,8 +8,8 @@ import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-o
 
 /** The queue of jobs whose definition and enqueue name none. */
 export const DEFAULT_QUEUE = 'default'
-export const PRIORITY_MIN = -32_768
-export const PRIORITY_MAX = 32_767
+const PRIORITY_MIN = -32_768
+const PRIORITY_MAX = 32_767
 const VERSION_MAX = 1_000
 
 /** What jobs of one definition have in common. */

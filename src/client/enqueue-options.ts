@@ -10,7 +10,7 @@ import { checkPriority, DEFAULT_QUEUE } from './define-job.js'
 import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
 
 /** The most jobs one job may come after. */
-export const PARENTS_MAX = 100
+const PARENTS_MAX = 100
 
 /** What one enqueue says about its job beyond the payload. */
 export interface EnqueueOptions extends LimitOptions {
@@ -83,6 +83,9 @@ export function resolveTerms(target: JobTarget, options: EnqueueOptions | undefi
   }
 }
 
+const NO_LIMITS: JobTerms['limits'] = Object.freeze({})
+const NONE: readonly string[] = Object.freeze([])
+
 /** What holds for a job of this target when its enqueue says nothing. */
 export function startingTerms(target: JobTarget): JobTerms {
   const definition = definitionOf(target)
@@ -93,11 +96,11 @@ export function startingTerms(target: JobTarget): JobTerms {
     priority: definition?.priority ?? 0,
     when: null,
     // Kept with the job, so that a process that does not know the definition can rescue it by the same rules.
-    limits: definition?.limits ?? {},
+    limits: definition?.limits ?? NO_LIMITS,
     idempotencyKey: null,
-    after: [],
+    after: NONE,
     onParentDead: 'cancel',
-    tags: definition?.tags ?? [],
+    tags: definition?.tags ?? NONE,
   }
 }
 

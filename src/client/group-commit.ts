@@ -1,12 +1,13 @@
 // Group commit: concurrent enqueue calls are written together. While one flush is in flight the next one gathers, so
 // nobody waits for a timer, and a call that resolves is as durable as one written by itself.
 
+import { Contact } from '../core/contact.js'
 import { HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { Enqueued, NewJob } from '../core/job.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { Store } from '../core/store.js'
-import { aborted, gaveUp, retryDelayMs } from './store-retry.js'
+import { aborted, gaveUp } from './store-retry.js'
 
 /** A flush is cut here, so that one statement stays short and its memory bounded. */
 const FLUSH_JOBS_MAX = 1_000
@@ -42,6 +43,7 @@ interface Entry {
 export class GroupCommit {
   readonly #deps: GroupCommitDeps
   readonly #options: GroupCommitOptions
+  readonly #contact: Contact
   #gathered: Entry[] = []
   #inFlight: Entry[] = []
   #waitingJobs = 0
@@ -55,6 +57,7 @@ export class GroupCommit {
   constructor(deps: GroupCommitDeps, options: GroupCommitOptions) {
     this.#deps = deps
     this.#options = options
+    this.#contact = new Contact(deps, 'enqueue')
   }
 
   /**
@@ -67,15 +70,13 @@ export class GroupCommit {
       this.#checkRoom(bytes)
       if (signal?.aborted) throw aborted([job], 'no')
       const entry: Entry = { job, bytes, deadlineMs: this.#nowMs() + this.#options.timeoutMs, isSent: false, end: null }
-      const abort = () => entry.end?.(aborted([job], entry.isSent ? 'unknown' : 'no'))
       entry.end = (result) => {
         entry.end = null
-        signal?.removeEventListener('abort', abort)
         this.#leave(bytes)
         if (result instanceof Error) reject(result)
         else resolve(result)
       }
-      signal?.addEventListener('abort', abort, { once: true })
+      if (signal !== undefined) endOnAbort(entry, signal)
       this.#join(entry)
     })
   }
@@ -147,19 +148,16 @@ export class GroupCommit {
 
   /** Writes a group and answers its calls. Never raises. */
   async #flush(group: readonly Entry[]): Promise<void> {
-    const startedMs = this.#nowMs()
-    for (let attempt = 1; ; attempt++) {
+    for (;;) {
       const open = group.filter((entry) => entry.end !== null)
       if (open.length === 0) return
       try {
         await this.#write(open)
-        if (attempt > 1) this.#recovered(startedMs)
         return
       } catch (error) {
         if (!isHoldfastError(error) || !error.retryable) return this.#refuse(open, error as Error)
         this.#lastError = error
-        this.#deps.emit({ name: 'store.failed', during: 'enqueue', error })
-        await sleep(this.#deps.ports.timers, retryDelayMs(attempt, this.#deps.ports.random))
+        await sleep(this.#deps.ports.timers, this.#contact.lost(error))
       }
     }
   }
@@ -168,6 +166,8 @@ export class GroupCommit {
     const startedMs = this.#nowMs()
     for (const entry of open) entry.isSent = true
     const answers = await this.#deps.store.enqueue(open.map((entry) => entry.job))
+    this.#lastError = null
+    this.#contact.found()
     open.forEach((entry, index) => {
       entry.end?.(answers[index]!)
     })
@@ -183,11 +183,6 @@ export class GroupCommit {
     const middle = Math.ceil(open.length / 2)
     await this.#flush(open.slice(0, middle))
     await this.#flush(open.slice(middle))
-  }
-
-  #recovered(startedMs: number): void {
-    this.#lastError = null
-    this.#deps.emit({ name: 'store.recovered', during: 'enqueue', afterMs: this.#nowMs() - startedMs })
   }
 
   // One timer for all: calls join in the order of their deadlines.
@@ -216,5 +211,15 @@ export class GroupCommit {
 
   #nowMs(): number {
     return this.#deps.ports.clock.monotonic()
+  }
+}
+
+function endOnAbort(entry: Entry, signal: AbortSignal): void {
+  const end = entry.end!
+  const abort = () => entry.end?.(aborted([entry.job], entry.isSent ? 'unknown' : 'no'))
+  signal.addEventListener('abort', abort, { once: true })
+  entry.end = (result) => {
+    signal.removeEventListener('abort', abort)
+    end(result)
   }
 }

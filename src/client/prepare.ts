@@ -5,7 +5,7 @@ import { HoldfastError } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
 import { type Checked, checkPayload } from '../core/payload.js'
-import { definitionOf, type EnqueueOptions, type JobTarget, resolveTerms } from './enqueue-options.js'
+import { definitionOf, type EnqueueOptions, type JobTarget, type JobTerms, resolveTerms } from './enqueue-options.js'
 
 /** What preparing needs from the client. */
 export interface Preparation {
@@ -22,9 +22,28 @@ export function prepareJob(
   options: EnqueueOptions | undefined,
 ): NewJob | Promise<NewJob> {
   const terms = resolveTerms(target, options)
-  const make = (text: string): NewJob => ({ ...terms, id: preparation.nextId(), payload: text, trace: null })
   const text = encodeChecked(target, payload, preparation.payloadBytesMax)
-  return typeof text === 'string' ? make(text) : text.then(make)
+  if (typeof text === 'string') return makeJob(preparation.nextId(), terms, text)
+  return text.then((checked) => makeJob(preparation.nextId(), terms, checked))
+}
+
+// Field by field: a spread made a quarter of an enqueue's cost here, and slower objects for the store to read.
+function makeJob(id: string, terms: JobTerms, payload: string): NewJob {
+  return {
+    id,
+    queue: terms.queue,
+    type: terms.type,
+    payload,
+    version: terms.version,
+    priority: terms.priority,
+    when: terms.when,
+    limits: terms.limits,
+    idempotencyKey: terms.idempotencyKey,
+    after: terms.after,
+    onParentDead: terms.onParentDead,
+    tags: terms.tags,
+    trace: null,
+  }
 }
 
 /**

@@ -1,21 +1,12 @@
 // Writing jobs to a store that comes and goes: the same ids again, with growing random pauses, until the time is up.
 
+import { Contact } from '../core/contact.js'
 import { showMs } from '../core/duration.js'
 import { HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { Enqueued, NewJob } from '../core/job.js'
-import { type Ports, type Random, sleep } from '../core/ports.js'
-import { backoffMs, type RetryPolicy } from '../core/retry.js'
+import { type Ports, sleep } from '../core/ports.js'
 import type { Store } from '../core/store.js'
-
-// Short at first, because a failover or a cut connection is often over at once; the cap keeps the first answer after a
-// long outage within a second.
-const POLICY: RetryPolicy = { backoff: 'exponential', baseMs: 50, capMs: 1_000, jitter: true }
-
-/** How long to wait before the next try. */
-export function retryDelayMs(attempt: number, random: Random): number {
-  return backoffMs(POLICY, attempt, () => random.float())
-}
 
 /** Whether a job reached the store: `unknown` once it was sent and no answer came. */
 export type Written = 'no' | 'unknown'
@@ -65,20 +56,19 @@ async function write(
   signal: AbortSignal | undefined,
 ): Promise<readonly Enqueued[]> {
   if (signal?.aborted) throw aborted(jobs, 'no')
+  const contact = new Contact({ ports, emit }, 'enqueue')
   const startedMs = ports.clock.monotonic()
-  for (let attempt = 1; ; attempt++) {
+  for (;;) {
     try {
       const answers = await store.enqueue(jobs)
-      const tookMs = ports.clock.monotonic() - startedMs
-      if (attempt > 1) emit({ name: 'store.recovered', during: 'enqueue', afterMs: tookMs })
-      emit({ name: 'job.enqueued', count: jobs.length, tookMs })
+      contact.found()
+      emit({ name: 'job.enqueued', count: jobs.length, tookMs: ports.clock.monotonic() - startedMs })
       return answers
     } catch (error) {
       if (!isHoldfastError(error) || !error.retryable) throw error
-      emit({ name: 'store.failed', during: 'enqueue', error })
-      const delayMs = retryDelayMs(attempt, ports.random)
-      if (ports.clock.monotonic() - startedMs + delayMs >= timeoutMs) throw gaveUp(jobs, 'unknown', timeoutMs, error)
-      await sleep(ports.timers, delayMs, signal)
+      const waitMs = contact.lost(error)
+      if (ports.clock.monotonic() - startedMs + waitMs >= timeoutMs) throw gaveUp(jobs, 'unknown', timeoutMs, error)
+      await sleep(ports.timers, waitMs, signal)
       if (signal?.aborted) throw aborted(jobs, 'unknown')
     }
   }

@@ -2,6 +2,7 @@
 // in this process, and no call outlives its timeout, whatever the store does.
 
 import { checkId, checkKeys } from '../core/check.js'
+import { Contact } from '../core/contact.js'
 import { type Duration, durationMs, showMs } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { HoldfastEvent } from '../core/events.js'
@@ -42,6 +43,7 @@ type End = (ending: Ending | HoldfastError) => void
 /** The waiting calls of one client. */
 export class Waits {
   readonly #deps: WaitDeps
+  readonly #contact: Contact
   readonly #ends = new Map<string, Set<End>>()
   /** Ids that may not exist: nobody has looked yet. */
   readonly #unseen = new Set<string>()
@@ -54,6 +56,7 @@ export class Waits {
 
   constructor(deps: WaitDeps) {
     this.#deps = deps
+    this.#contact = new Contact({ ports: deps.ports, emit: deps.events.emit }, 'wait')
   }
 
   /** Resolves with the handler's result; rejects as `Client.wait` says. */
@@ -145,9 +148,9 @@ export class Waits {
       this.#isWoken = false
       try {
         await this.#look()
+        this.#contact.found()
       } catch (error) {
-        this.#pollMs = POLL_MS_MAX
-        this.#deps.events.emit({ name: 'store.failed', during: 'wait', error: error as Error })
+        this.#pollMs = this.#contact.lost(error)
       }
       if (this.#ends.size > 0 && !this.#isWoken) await this.#pause()
     }

@@ -103,20 +103,30 @@ export class Fetcher {
     }
   }
 
-  /** Claims once for every queue, and again from those that gave their whole share while there is room. */
+  /** Claims once from every queue, and once more from those that gave their whole share, while there is room. */
   async claimRound(): Promise<number> {
     const { slots, settings } = this.#deps
-    let queues = rotate(settings.queues, this.#turn++)
+    let unasked = rotate(settings.queues, this.#turn++)
+    let full: string[] = []
+    let isRefill = false
     let count = 0
-    for (let room = slots.room(); room > 0 && queues.length > 0; room = slots.room()) {
-      const shares = splitRoom(queues, room)
-      const jobs = await this.#claim(shares, room)
+    for (let room = slots.room(); room > 0; room = slots.room()) {
+      if (unasked.length === 0) {
+        // One that never runs dry must not keep the round from ending: the others get their turn again in the next.
+        if (isRefill || full.length === 0 || full.length === settings.queues.length) break
+        isRefill = true
+        unasked = full
+        full = []
+      }
+      const shares = splitRoom(unasked, room)
+      const asked = shares.filter(({ limit }) => limit > 0)
+      const jobs = await this.#claim(asked, room)
       count += jobs.length
-      queues = stillFull(shares, jobs)
-      // Every queue gave its whole share: the next round is fair to all of them again.
-      if (queues.length === settings.queues.length) break
+      full.push(...stillFull(asked, jobs))
+      // With less room than queues the last of them are asked when the first have nothing.
+      unasked = unasked.slice(asked.length)
     }
-    this.#mayBeMore = queues.length > 0
+    this.#mayBeMore = unasked.length + full.length > 0
     return count
   }
 
@@ -124,7 +134,7 @@ export class Fetcher {
     const { store, ports, settings, slots, storeTime, workerId } = this.#deps
     const sentMs = ports.clock.monotonic()
     const { jobs, nowMs } = await store.claim({
-      queues: shares.filter(({ limit }) => limit > 0),
+      queues: shares,
       types: this.#types,
       worker: workerId,
       leaseMs: settings.leaseMs,
@@ -160,7 +170,6 @@ export class Fetcher {
       this.#mayBeMore = true
       this.nudge()
     }
-    // An idle worker is at work: it keeps its process alive.
-    this.#timer = this.#deps.ports.timers.after(waitMs, look, { keepAlive: true })
+    this.#timer = this.#deps.ports.timers.after(waitMs, look)
   }
 }

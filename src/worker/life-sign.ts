@@ -52,6 +52,8 @@ export class LifeSign {
     } catch (error) {
       this.#contact.lost(error)
     }
-    if (!this.#isStopped) this.#timer = this.#deps.ports.timers.after(BEAT_MS, () => this.start())
+    if (this.#isStopped) return
+    // A worker is at work also while it has nothing to do: it keeps its process alive until it is stopped.
+    this.#timer = this.#deps.ports.timers.after(BEAT_MS, () => this.start(), { keepAlive: true })
   }
 }

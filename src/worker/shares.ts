@@ -21,7 +21,7 @@ export function rotate(queues: readonly string[], turn: number): readonly string
   return from === 0 ? queues : [...queues.slice(from), ...queues.slice(0, from)]
 }
 
-/** The queues that may have more: they gave all they were asked for, or were not asked. */
+/** The queues that may have more: they gave all they were asked for. */
 export function stillFull(shares: readonly Share[], jobs: readonly ClaimedJob[]): readonly string[] {
   const given = new Map<string, number>()
   for (const { queue } of jobs) given.set(queue, (given.get(queue) ?? 0) + 1)

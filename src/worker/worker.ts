@@ -19,7 +19,7 @@ import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { Lease, WorkerBeat } from '../core/job.js'
-import { type Ports, sleep } from '../core/ports.js'
+import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { Extension, SettleResult, Store } from '../core/store.js'
 import type { RunScope } from './context.js'
 import { Deadlines } from './deadlines.js'
@@ -69,6 +69,7 @@ export class Worker {
   readonly #patrol: Patrol
   readonly #lifeSign: LifeSign
   readonly #drainOver = new AbortController()
+  #drainTimer: Timer | null = null
   #drainAtMs = Number.POSITIVE_INFINITY
   #state: 'new' | 'ticking' | 'started' | 'draining' | 'stopped' = 'new'
   #stopping: Promise<void> | null = null
@@ -271,19 +272,24 @@ export class Worker {
     const atMs = drainMs === null ? Number.POSITIVE_INFINITY : clock.monotonic() + drainMs
     if (atMs >= this.#drainAtMs) return
     this.#drainAtMs = atMs
+    this.#drainTimer?.cancel()
     if (drainMs === 0) this.#drainOver.abort()
-    else timers.after(drainMs!, () => this.#drainOver.abort())
+    else this.#drainTimer = timers.after(drainMs!, () => this.#drainOver.abort(), { keepAlive: true })
   }
 
   async #stop(): Promise<void> {
     const wasStarted = this.#state === 'started'
     this.#state = wasStarted ? 'draining' : 'stopped'
-    if (!wasStarted) return
+    if (!wasStarted) {
+      this.#drainTimer?.cancel()
+      return
+    }
     const { emit } = this.#deps
     const fetching = this.#fetcher.stop()
     this.#slots.close()
     emit({ name: 'worker.draining', worker: this.id, running: this.#slots.running.length })
     await Promise.race([this.#slots.whenEmpty(), fired(this.#drainOver.signal)])
+    this.#drainTimer?.cancel()
     for (const held of [...this.#slots.running]) abortForShutdown(held)
     await this.#within(SHUTDOWN_GRACE_MS, this.#slots.whenEmpty())
     for (const held of [...this.#slots.running]) giveUpStuck(held, this.#scope)

@@ -212,8 +212,8 @@ describe('a store that cannot be reached', () => {
       'store.failed',
       'store.failed',
       'store.failed',
-      'job.enqueued',
       'store.recovered',
+      'job.enqueued',
     ])
   })
 

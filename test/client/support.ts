@@ -44,6 +44,7 @@ export async function openClient({ between = (store) => store, ...settings }: Op
       events,
       time: await StoreTime.read(store, clock),
       onTimed: (ms) => timed.push(ms),
+      onScheduled: () => {},
     },
     { payloadBytesMax: 1024 * 1024, enqueueTimeoutMs: 30_000, bufferJobsMax: 20_000, ...settings },
   )
@@ -79,7 +80,7 @@ export function unavailable(): HoldfastError {
   return new HoldfastError('store_unavailable', 'the connection was cut', { retryable: true })
 }
 
-/** A promise with its handle on the outside. */
+/** A promise that is opened from outside. */
 export function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {

@@ -7,7 +7,10 @@ import { put, take } from './moves.js'
 
 export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Claim {
   const jobs: ClaimedJob[] = []
-  for (const { queue, limit } of request.queues) {
+  // A queue that is listed twice gives its jobs where it is listed first.
+  const limits = new Map<string, number>()
+  for (const { queue, limit } of request.queues) limits.set(queue, (limits.get(queue) ?? 0) + limit)
+  for (const [queue, limit] of limits) {
     for (const job of firstReady(memory, queue, limit, request.types)) {
       lease(memory, job, request, nowMs)
       jobs.push(claimedJob(memory, job))

@@ -3,35 +3,48 @@
 import type { Enqueued, NewJob } from '../../core/job.js'
 import { keyHolder, takeKey } from './keys.js'
 import { FRONT, type Job, type Memory, NORMAL, openQueue } from './memory.js'
-import { putAfterParents } from './moves.js'
+import { goOn, put, putReady, putTimed } from './moves.js'
 
 export function enqueue(memory: Memory, jobs: readonly NewJob[], nowMs: number): Enqueued[] {
-  return jobs.map((job) => enqueueOne(memory, job, null, nowMs))
+  const answers = jobs.map((job) => write(memory, job, null, nowMs))
+  // A job may come after others of its batch, so none goes on before all are written.
+  goOn(memory, jobs, nowMs)
+  return answers.map((answer) => withState(memory, answer))
 }
 
-/** Writes one job; `schedule` is the tick it is made for, or null. */
-export function enqueueOne(memory: Memory, newJob: NewJob, schedule: Job['schedule'], nowMs: number): Enqueued {
+/** Writes the job of a schedule's tick. */
+export function enqueueTick(memory: Memory, job: NewJob, schedule: Job['schedule'], nowMs: number): Enqueued {
+  const answer = write(memory, job, schedule, nowMs)
+  goOn(memory, [job], nowMs)
+  return withState(memory, answer)
+}
+
+type Written = { readonly id: string; readonly created: boolean } | Extract<Enqueued, { unknownParent: string }>
+
+function write(memory: Memory, newJob: NewJob, schedule: Job['schedule'], nowMs: number): Written {
   const { id, queue, after } = newJob
-  const known = memory.jobs.get(id)
-  // The call is a repetition after a lost answer, whatever the job has become since.
-  if (known !== undefined) return { id, created: true, state: known.state }
-
+  openQueue(memory, queue)
+  // A known job is sent again after a lost answer, whatever it has become since.
+  if (memory.jobs.has(id)) return { id, created: true }
   const holder = keyHolder(memory, newJob, nowMs)
-  if (holder !== null) {
-    // A key that lasts for a time can outlive its job; only finished ones are pruned.
-    return { id: holder.jobId, created: false, state: memory.jobs.get(holder.jobId)?.state ?? 'succeeded' }
-  }
-
+  if (holder !== null) return { id: holder.jobId, created: false }
   const unknownParent = after.find((parent) => !memory.jobs.has(parent))
   if (unknownParent !== undefined) return { id, unknownParent }
 
   const job = blankJob(newJob, schedule, nowMs)
   memory.jobs.set(id, job)
-  openQueue(memory, queue)
   takeKey(memory, job, nowMs)
-  // A tick has waited for its time like a timed job. A job that comes after none has no parent to wait for.
-  putAfterParents(memory, job, schedule === null ? NORMAL : FRONT, nowMs)
-  return { id, created: true, state: job.state }
+  if (after.length > 0) put(memory, job)
+  else if (job.runAtMs !== null && job.runAtMs > nowMs) putTimed(memory, job, 'scheduled', job.runAtMs)
+  // A tick has waited for its time like a timed job.
+  else putReady(memory, job, schedule === null ? NORMAL : FRONT, nowMs)
+  return { id, created: true }
+}
+
+function withState(memory: Memory, answer: Written): Enqueued {
+  if ('unknownParent' in answer) return answer
+  // A key that lasts for a time can outlive its job; only finished ones are pruned.
+  return { ...answer, state: memory.jobs.get(answer.id)?.state ?? 'succeeded' }
 }
 
 function blankJob(newJob: NewJob, schedule: Job['schedule'], nowMs: number): Job {

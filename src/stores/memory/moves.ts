@@ -62,25 +62,37 @@ export function putFinished(
   freeKey(memory, job)
 }
 
-/** Moves a taken job that comes after others to where their states let it go: it stays blocked, or goes on, or ends. */
-export function putAfterParents(memory: Memory, job: Job, lane: Lane, nowMs: number): void {
-  // A parent that is gone was pruned, and only jobs that no longer matter to this one are.
-  const parents = job.facts.after.map((id) => memory.jobs.get(id)?.state ?? 'succeeded')
-  const hasBadEnd = parents.some((state) => state === 'dead' || state === 'cancelled')
-  if (hasBadEnd && job.facts.onParentDead === 'cancel') putFinished(memory, job, 'cancelled', { finishedAtMs: nowMs })
-  else if (!parents.every(isFinished)) put(memory, job)
-  else if (job.runAtMs !== null && job.runAtMs > nowMs) putTimed(memory, job, 'scheduled', job.runAtMs)
-  else putReady(memory, job, lane, nowMs)
+/** Lets the jobs that come after finished ones go on. */
+export function unblock(memory: Memory, finishedIds: readonly string[], nowMs: number): void {
+  const waiting = finishedIds.flatMap((id) => [...(memory.blocked.get(id) ?? [])])
+  goOn(
+    memory,
+    waiting.map((job) => job.facts),
+    nowMs,
+  )
 }
 
-/** Lets the jobs that come after finished ones go on, in the order of their ids; those that end by it free theirs in turn. */
-export function unblock(memory: Memory, finishedIds: readonly string[], nowMs: number): void {
-  const waiting = new Set(finishedIds.flatMap((id) => [...(memory.blocked.get(id) ?? [])]))
-  const jobs = [...waiting].sort((one, other) => compareText(one.facts.id, other.facts.id))
-  for (const job of jobs) {
+/** Moves on those of the jobs that are blocked no longer, in the order of their ids; what waits for one that ends follows. */
+export function goOn(memory: Memory, candidates: readonly { readonly id: string }[], nowMs: number): void {
+  const ids = [...new Set(candidates.map(({ id }) => id))].sort(compareText)
+  const blocked = ids.map((id) => memory.jobs.get(id)).filter((job) => job?.state === 'blocked') as Job[]
+  // All are judged before any of them moves: one that ends here is no finished parent to its neighbours yet.
+  const verdicts = blocked.map((job) => ({ job, verdict: judge(memory, job) }))
+  for (const { job, verdict } of verdicts) {
+    if (verdict === 'waits') continue
     take(memory, job)
-    putAfterParents(memory, job, NORMAL, nowMs)
+    if (verdict === 'ends') putFinished(memory, job, 'cancelled', { finishedAtMs: nowMs })
+    else if (job.runAtMs !== null && job.runAtMs > nowMs) putTimed(memory, job, 'scheduled', job.runAtMs)
+    else putReady(memory, job, NORMAL, nowMs)
   }
-  const ended = jobs.filter((job) => isFinished(job.state)).map((job) => job.facts.id)
+  const ended = blocked.filter((job) => job.state === 'cancelled').map((job) => job.facts.id)
   if (ended.length > 0) unblock(memory, ended, nowMs)
+}
+
+function judge(memory: Memory, { facts }: Job): 'waits' | 'goes on' | 'ends' {
+  // A parent that is gone was pruned, and only finished jobs are; a bad end would have ended this job at once.
+  const parents = facts.after.map((id) => memory.jobs.get(id)?.state ?? 'succeeded')
+  const hasBadEnd = parents.some((state) => state === 'dead' || state === 'cancelled')
+  if (hasBadEnd && facts.onParentDead === 'cancel') return 'ends'
+  return parents.every(isFinished) ? 'goes on' : 'waits'
 }

@@ -4,25 +4,31 @@ import type { CancelResult, RequeueResult } from '../../core/store.js'
 import { keyHolder, takeKey } from './keys.js'
 import { type Memory, NORMAL } from './memory.js'
 import { putFinished, putReady, unblock } from './moves.js'
+import { compareText } from './ordered.js'
 
+/** Revives dead jobs, the oldest first: of several with one key it is the one that gets it. */
 export function requeue(memory: Memory, ids: readonly string[], by: string, nowMs: number): RequeueResult[] {
-  return ids.map((id): RequeueResult => {
-    const job = memory.jobs.get(id)
-    if (job === undefined) return { id, result: 'missing' }
-    if (job.state !== 'dead') return { id, result: 'refused', state: job.state }
-    const holder = keyHolder(memory, job.facts, nowMs)
-    if (holder !== null && holder.jobId !== id) {
-      return { id, result: 'refused', state: job.state, heldBy: holder.jobId }
-    }
-    takeKey(memory, job, nowMs)
-    job.attempt = 0
-    job.crashes = 0
-    job.ending = null
-    const replay = job.replays.length + 1
-    job.replays.push({ number: replay, at: new Date(nowMs), by })
-    putReady(memory, job, NORMAL, nowMs)
-    return { id, result: 'requeued', replay }
-  })
+  const results = new Map<string, RequeueResult>()
+  for (const id of [...new Set(ids)].sort(compareText)) results.set(id, requeueOne(memory, id, by, nowMs))
+  return ids.map((id) => results.get(id)!)
+}
+
+function requeueOne(memory: Memory, id: string, by: string, nowMs: number): RequeueResult {
+  const job = memory.jobs.get(id)
+  if (job === undefined) return { id, result: 'missing' }
+  if (job.state !== 'dead') return { id, result: 'refused', state: job.state }
+  const holder = keyHolder(memory, job.facts, nowMs)
+  if (holder !== null && holder.jobId !== id) {
+    return { id, result: 'refused', state: job.state, heldBy: holder.jobId }
+  }
+  takeKey(memory, job, nowMs)
+  job.attempt = 0
+  job.crashes = 0
+  job.ending = null
+  const replay = job.replays.length + 1
+  job.replays.push({ number: replay, at: new Date(nowMs), by })
+  putReady(memory, job, NORMAL, nowMs)
+  return { id, result: 'requeued', replay }
 }
 
 export function discard(memory: Memory, ids: readonly string[], nowMs: number): CancelResult[] {

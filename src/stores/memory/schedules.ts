@@ -3,7 +3,7 @@
 import type { Schedule, ScheduleView } from '../../core/job.js'
 import { isFinished } from '../../core/states.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/store.js'
-import { enqueueOne } from './enqueue.js'
+import { enqueueTick } from './enqueue.js'
 import { entryOf, type KeptSchedule, type Memory } from './memory.js'
 import { compareText } from './ordered.js'
 
@@ -31,7 +31,7 @@ export function fire(memory: Memory, request: FireRequest, nowMs: number): Fired
     if (recorded.has(tickMs)) continue
     recorded.add(tickMs)
     if (kept.schedule.overlap === 'skip' && isUnfinished(memory, kept.lastJobId)) continue
-    const made = enqueueOne(memory, job, { name, tickMs }, nowMs)
+    const made = enqueueTick(memory, job, { name, tickMs }, nowMs)
     if (!('created' in made && made.created)) continue
     jobs.push(job.id)
     kept.lastJobId = job.id

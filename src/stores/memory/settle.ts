@@ -57,6 +57,11 @@ function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number):
   else if (settlement.state === 'retrying' || settlement.state === 'scheduled')
     putTimed(memory, job, settlement.state, nowMs + settlement.delayMs)
   else if (settlement.state === 'dead')
-    putFinished(memory, job, 'dead', { ...ending, reason: settlement.reason, error: structuredClone(error) })
+    putFinished(memory, job, 'dead', {
+      ...ending,
+      result: null,
+      reason: settlement.reason,
+      error: structuredClone(error),
+    })
   else putFinished(memory, job, settlement.state, ending)
 }

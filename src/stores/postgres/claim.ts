@@ -4,9 +4,10 @@ import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/store.js'
 import type { Database } from './database.js'
 import { readOptions, readQueueLimits } from './options-column.js'
-import { arrayOf, readJson, statement } from './statement.js'
+import { arrayOf, readJson, type Statement, statement } from './statement.js'
 
-const CLAIM = statement(
+/** Exported for the test that counts the pages it reads. */
+export const CLAIM: Statement = statement(
   'claim',
   `
 WITH moment AS MATERIALIZED (

@@ -6,24 +6,20 @@ interface Meaning {
   readonly code: ErrorCode
   /** The same call may succeed later. It may also have taken effect already: calls are safe to repeat. */
   readonly retryable: boolean
-  /** The connection is of no further use. */
-  readonly isFatal: boolean
   readonly advice: string
 }
 
 const UNAVAILABLE: Meaning = {
   code: 'store_unavailable',
   retryable: true,
-  isFatal: true,
   advice: 'the call is safe to repeat once the server is back',
 }
-const CONTENDED: Meaning = { ...UNAVAILABLE, isFatal: false, advice: 'the call is safe to repeat' }
+const CONTENDED: Meaning = { ...UNAVAILABLE, advice: 'the call is safe to repeat' }
 
 const BY_STATE: Readonly<Record<string, Meaning>> = {
   '25006': {
     code: 'store_read_only',
     retryable: true,
-    isFatal: true,
     advice: 'the server is a standby or was set read-only: connect to the primary',
   },
   '28000': denied('check user and pg_hba.conf'),
@@ -51,18 +47,17 @@ const BY_STATE: Readonly<Record<string, Meaning>> = {
 }
 
 function denied(advice: string): Meaning {
-  return { code: 'access_denied', retryable: false, isFatal: true, advice }
+  return { code: 'access_denied', retryable: false, advice }
 }
 
 function refused(advice: string): Meaning {
-  return { code: 'store_refused', retryable: false, isFatal: false, advice }
+  return { code: 'store_refused', retryable: false, advice }
 }
 
 function missing(): Meaning {
   return {
     code: 'schema_missing',
     retryable: false,
-    isFatal: false,
     advice: 'the schema or a part of it is not there: connect once with a role that may migrate it',
   }
 }
@@ -76,19 +71,42 @@ export function meaningOf(sqlState: string | null): Meaning {
   return refused('this is a fault of Holdfast or of the values given: nothing was written')
 }
 
-/** The HoldfastError for whatever a query or a connection attempt raised. */
-export function storeError(doing: string, thrown: unknown): HoldfastError & { readonly isFatal?: boolean } {
+/** The HoldfastError for whatever a query raised. */
+export function storeError(doing: string, thrown: unknown): HoldfastError {
+  return translate(`PostgreSQL could not ${doing}`, thrown, null)
+}
+
+/** The HoldfastError for a connection that could not be opened. `where` names the server, without its password. */
+export function connectError(where: string, thrown: unknown): HoldfastError {
+  return translate(
+    `cannot connect to PostgreSQL at ${where}`,
+    thrown,
+    'start the server, or check host, port and network',
+  )
+}
+
+function translate(what: string, thrown: unknown, adviceWithoutState: string | null): HoldfastError {
   if (isHoldfastError(thrown)) return thrown
   const state = sqlStateOf(thrown)
   const meaning = meaningOf(state)
-  const said = thrown instanceof Error ? thrown.message || thrown.name : String(thrown)
   const named = (thrown as { code?: unknown })?.code
   const label = state ?? (typeof named === 'string' ? named : null)
+  const advice = state === null && adviceWithoutState !== null ? adviceWithoutState : meaning.advice
   return new HoldfastError(
     meaning.code,
-    `PostgreSQL could not ${doing}: ${said}${label === null ? '' : ` (${label})`}; ${meaning.advice}`,
-    { cause: thrown, retryable: meaning.retryable, details: { sqlState: state } },
+    `${what}: ${saidBy(thrown)}${label === null ? '' : ` (${label})`}; ${advice}`,
+    {
+      cause: thrown,
+      retryable: meaning.retryable,
+      details: { sqlState: state },
+    },
   )
+}
+
+// A host with several addresses fails with one error for each, and a message of its own that is empty.
+function saidBy(thrown: unknown): string {
+  if (thrown instanceof AggregateError && thrown.errors.length > 0) return saidBy(thrown.errors[0])
+  return thrown instanceof Error ? thrown.message || thrown.name : String(thrown)
 }
 
 /** The SQLSTATE of a server's error, or null. */

@@ -3,7 +3,7 @@
 
 import pg from 'pg'
 import { HoldfastError } from '../../core/errors.js'
-import { sqlStateOf, storeError } from './errors.js'
+import { connectError, sqlStateOf, storeError } from './errors.js'
 import type { Row } from './statement.js'
 
 /** Where to connect; asked anew for each connection, because an embedded server may have moved. */
@@ -27,7 +27,7 @@ const AS_TEXT = { getTypeParser: () => (value: string) => value } as unknown as 
 
 // Plans must not depend on statistics: a table that was empty when a plan was made may hold millions a minute later.
 // A pooler that refuses start-up options gets none: they are about speed and tidiness, never about correctness.
-const START_OPTIONS =
+export const START_OPTIONS =
   '-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout=60000 -c statement_timeout=300000'
 
 export class Lane {
@@ -143,7 +143,7 @@ export class Lane {
         this.#takesOptions = false
         return this.#connect()
       }
-      throw storeError(`connect to ${this.#options.purpose}`, thrown)
+      throw connectError(await this.#where(), thrown)
     }
   }
 
@@ -169,6 +169,13 @@ export class Lane {
       throw error
     }
     return client
+  }
+
+  async #where(): Promise<string> {
+    const { connectionString, host, port, database } = await this.#options.settings()
+    if (connectionString === undefined) return `${host}:${port}/${database}`
+    const url = new URL(connectionString)
+    return `${url.hostname || 'localhost'}:${url.port || 5432}${url.pathname}`
   }
 
   #drop(client: pg.Client): void {

@@ -11,7 +11,7 @@ import { OURSELVES, type Runner, runProgram } from './programs.js'
 /** How root runs the server: in a user namespace, as an unprivileged user, or whichever works, in that order. */
 export type AsRoot = 'auto' | 'namespace' | 'user'
 
-/** Chooses who runs the programs, and gives that user what it needs. Raises `unsupported` when nobody can. */
+/** Chooses who runs the programs; giveTo then hands over what that user needs. Raises `unsupported` when nobody can. */
 export async function chooseRunner(layout: Layout, binaries: Binaries, asRoot: AsRoot): Promise<Runner> {
   const users = await readUsers()
   if (process.getuid?.() !== 0) return chooseForOrdinary(users, binaries)

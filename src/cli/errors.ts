@@ -1,0 +1,78 @@
+// Errors as the command shows them: what happened, its code, where, and what to do. On stderr, without a stack unless asked.
+
+import { type ErrorCode, isHoldfastError } from '../core/errors.js'
+import { EXIT, type ExitCode, exitCodeOf } from './exit-codes.js'
+import { type Output, visible } from './terminal.js'
+
+interface CliErrorOptions {
+  readonly exitCode: ExitCode
+  /** What to do about it. */
+  readonly hint?: string
+  /** The store it happened at, without its password. */
+  readonly store?: string
+  readonly cause?: unknown
+}
+
+/** A failure of the command itself, or of a call with more to say than the call knew. */
+export class CliError extends Error {
+  override readonly name = 'CliError'
+  readonly exitCode: ExitCode
+  readonly hint: string | null
+  readonly store: string | null
+
+  constructor(message: string, options: CliErrorOptions) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.exitCode = options.exitCode
+    this.hint = options.hint ?? null
+    this.store = options.store ?? null
+  }
+}
+
+const HINTS: Partial<Record<ErrorCode, string>> = {
+  store_unavailable: 'check that the server runs, and that --url, HOLDFAST_URL or DATABASE_URL names it',
+  access_denied: 'check user, password and rights in --url, HOLDFAST_URL or DATABASE_URL',
+  job_not_found: 'check the id and the store: finished jobs are pruned after their retention',
+  wait_timeout: 'the job goes on: look at it with `holdfast jobs show`',
+}
+
+/** Writes an error for people and returns the exit code that tells it to programs. */
+export function reportError(thrown: unknown, stderr: Output, { verbose }: { readonly verbose: boolean }): ExitCode {
+  const own = thrown instanceof CliError ? thrown : null
+  const cause = own?.cause ?? thrown
+  const code = isHoldfastError(cause) ? cause.code : null
+  const isUnexpected = own === null && code === null
+  const facts = {
+    code,
+    store: own?.store ?? null,
+    try: own?.hint ?? (code === null ? null : (HINTS[code] ?? null)) ?? (isUnexpected && !verbose ? SEE_MORE : null),
+  }
+  stderr.line(`${stderr.style('red', 'error:')} ${message(thrown)}`)
+  for (const [label, fact] of Object.entries(facts)) {
+    if (fact !== null) stderr.line(`${stderr.style('dim', `${label}:`.padEnd(6))} ${visible(fact)}`)
+  }
+  if (verbose) for (const line of stackLines(cause)) stderr.line(stderr.style('dim', visible(line)))
+  return own?.exitCode ?? (code === null ? EXIT.unexpected : exitCodeOf(code))
+}
+
+const SEE_MORE = 'run it again with --verbose to see where it happened'
+
+function message(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return visible(String(thrown))
+  const isNamed = thrown instanceof CliError || isHoldfastError(thrown)
+  const text = isNamed ? thrown.message : `${thrown.name}: ${thrown.message}`
+  // Some quote the last lines of a server's log.
+  return text.split('\n').map(visible).join('\n       ')
+}
+
+const CAUSES_MAX = 5
+
+function stackLines(thrown: unknown): string[] {
+  const lines: string[] = []
+  let error = thrown
+  for (let depth = 0; depth < CAUSES_MAX && error instanceof Error; depth++) {
+    const stack = error.stack ?? `${error.name}: ${error.message}`
+    lines.push(...`${depth === 0 ? '' : 'caused by '}${stack}`.split('\n'))
+    error = error.cause
+  }
+  return lines
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env node
+// The holdfast command: builds the program from its commands, runs it, and turns whatever went wrong into an exit code.
+
+import { Command, CommanderError } from 'commander'
+import { VERSION } from '../version.js'
+import type { AddCommand, Cli } from './command.js'
+import { addDev } from './commands/dev.js'
+import { addEnqueue } from './commands/enqueue.js'
+import { addJobs } from './commands/jobs/jobs.js'
+import { addMigrate } from './commands/migrate.js'
+import { addStats } from './commands/stats.js'
+import { addWorker } from './commands/worker.js'
+import { reportError } from './errors.js'
+import { EXIT, EXIT_CODES_HELP } from './exit-codes.js'
+import { Output } from './terminal.js'
+
+/** In the order the help lists them. */
+const COMMANDS: readonly AddCommand[] = [addDev, addWorker, addEnqueue, addJobs, addStats, addMigrate]
+
+function buildProgram(cli: Cli): Command {
+  const program = new Command('holdfast')
+    .description('A durable job queue and scheduler for Node.js.')
+    .version(VERSION, '-V, --version', 'show the version')
+    .helpOption('-h, --help', 'show this help')
+    .helpCommand('help [command]', 'show the help of a command')
+    .configureOutput({
+      writeOut: (text) => cli.stdout.line(text.replace(/\n$/, '')),
+      writeErr: (text) => cli.stderr.line(text.replace(/\n$/, '')),
+    })
+    .showHelpAfterError('(add --help to see what it takes)')
+    .addHelpText('after', `\n${EXIT_CODES_HELP}`)
+    .exitOverride()
+  for (const add of COMMANDS) add(program, cli)
+  return program
+}
+
+async function run(cli: Cli): Promise<number> {
+  try {
+    await buildProgram(cli).parseAsync()
+    return typeof process.exitCode === 'number' ? process.exitCode : EXIT.ok
+  } catch (error) {
+    // Commander has said what was wrong already; of its codes only success is told apart.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
+    return reportError(error, cli.stderr, { verbose: process.argv.includes('--verbose') })
+  }
+}
+
+const cli: Cli = { stdout: new Output(process.stdout), stderr: new Output(process.stderr) }
+const exitCode = await run(cli)
+await cli.stdout.flush()
+// Not left to Node: a module a worker loaded may hold the process open for ever.
+process.exit(exitCode)

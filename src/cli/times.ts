@@ -1,0 +1,25 @@
+// Times and lengths of time as people read them.
+
+/** A length of time in the largest unit that keeps it short: 12 ms, 1.4 s, 3 min, 2.5 h, 4 d. */
+export function spanText(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`
+  if (ms < 120_000) return `${short(ms / 1_000)} s`
+  if (ms < 7_200_000) return `${short(ms / 60_000)} min`
+  if (ms < 172_800_000) return `${short(ms / 3_600_000)} h`
+  return `${short(ms / 86_400_000)} d`
+}
+
+function short(value: number): string {
+  return String(value < 10 ? Math.round(value * 10) / 10 : Math.round(value))
+}
+
+/** The time of day where the reader is: 19:30:12. */
+export function clockText(date: Date): string {
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':')
+}
+
+/** A moment for both readers and programs, and how far away it is. */
+export function momentText(date: Date, nowMs: number = Date.now()): string {
+  const ms = date.getTime() - nowMs
+  return `${date.toISOString()}  (${ms > 0 ? `in ${spanText(ms)}` : `${spanText(-ms)} ago`})`
+}

@@ -1,0 +1,63 @@
+// What the conformance suite needs from whoever runs it, and what each of its facts is given.
+
+import type { Store } from '../../core/store.js'
+import { type ManualClock, manualClock } from '../manual-clock.js'
+import { START_MS } from './samples.js'
+
+/** The part of a test runner's expectations the suite uses. Vitest's and Jest's fit. */
+export interface Expectation {
+  toBe(expected: unknown): void
+  toEqual(expected: unknown): void
+  toMatchObject(expected: object): void
+  toHaveLength(length: number): void
+  toContain(expected: unknown): void
+  toBeGreaterThan(expected: number): void
+}
+
+export type Expect = (value: unknown) => Expectation
+
+/** What runs the suite: a test runner's two functions, and how to open the store in question. */
+export interface SuiteContext {
+  readonly test: (name: string, run: () => Promise<void>) => unknown
+  readonly expect: Expect
+  /** Opens a store that keeps nothing yet and takes its time from the clock. The suite closes it. */
+  readonly openStore: (clock: ManualClock) => Promise<Store>
+  /** Opens the store that was opened last a second time, as another process would. Without it the facts about concurrency
+   *  make all their calls through one. */
+  readonly openPeer?: (clock: ManualClock) => Promise<Store>
+}
+
+/** What a fact works with. Everything in it is its own. */
+export interface Scene {
+  readonly store: Store
+  /** Stands at START_MS. */
+  readonly clock: ManualClock
+  readonly expect: Expect
+  /** The same store as another process sees it. */
+  readonly openPeer: () => Promise<Store>
+}
+
+/** Facts by name. The names of all files together read as the specification of a store. */
+export type Facts = Readonly<Record<string, (scene: Scene) => Promise<void>>>
+
+/** Registers facts as tests. Each gets a fresh store, which is closed also when the fact fails. */
+export function register(context: SuiteContext, facts: Facts): void {
+  for (const [name, run] of Object.entries(facts)) context.test(name, () => runFact(context, run))
+}
+
+async function runFact(context: SuiteContext, run: Facts[string]): Promise<void> {
+  const clock = manualClock(START_MS)
+  const store = await context.openStore(clock)
+  const opened = [store]
+  const openPeer = async (): Promise<Store> => {
+    if (context.openPeer === undefined) return store
+    const peer = await context.openPeer(clock)
+    opened.push(peer)
+    return peer
+  }
+  try {
+    await run({ store, clock, expect: context.expect, openPeer })
+  } finally {
+    await Promise.all(opened.map((each) => each.close()))
+  }
+}

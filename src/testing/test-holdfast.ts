@@ -1,0 +1,58 @@
+// A whole queue for tests: the memory store, a clock in the test's hands, and everything else as in production.
+
+import type { Handler } from '../core/definition.js'
+import type { JobView } from '../core/job.js'
+import type { Ports } from '../core/ports.js'
+import { type Holdfast, type HoldfastOptions, openHoldfast } from '../holdfast.js'
+import { memoryStore } from '../stores/memory/index.js'
+import { Upkeep } from '../upkeep/upkeep.js'
+import { type DrainOptions, drain } from './drain.js'
+import { type ManualClock, manualClock } from './manual-clock.js'
+import { seededRandom } from './seeded-random.js'
+
+/** What a test may choose. */
+export interface TestHoldfastOptions extends Omit<HoldfastOptions, 'ports' | 'upkeep'> {
+  /** The clock to use, for several queues on one. Default a new one that shows noon of 15 January 2026 UTC. */
+  readonly clock?: ManualClock
+  /** Where jitter and ids come from: the same seed gives the same ones. Default 1. */
+  readonly seed?: number
+}
+
+/** A queue in the hands of a test. */
+export interface TestHoldfast extends AsyncDisposable {
+  /** As `connect` gives it. Its upkeep runs when the test drains. */
+  readonly holdfast: Holdfast
+  readonly clock: ManualClock
+  /**
+   * Runs every job that is due and has a handler, also those that become ready meanwhile, and resolves with the jobs that
+   * finished by it. Jobs of other types stay where they are.
+   */
+  drain(handlers: readonly Handler[], options?: DrainOptions): Promise<readonly JobView[]>
+  close(): Promise<void>
+}
+
+/**
+ * Opens a queue that needs no server.
+ *
+ * @example
+ * const { holdfast, drain } = await testHoldfast()
+ * await signUp(holdfast, 'ann@example.com')
+ * const [job] = await drain([sendEmail.handle(send)])
+ */
+export async function testHoldfast(options: TestHoldfastOptions = {}): Promise<TestHoldfast> {
+  const { clock = manualClock(), seed = 1, ...others } = options
+  const ports: Ports = { clock, timers: clock.timers, random: seededRandom(seed) }
+  const store = memoryStore({ clock })
+  const holdfast = await openHoldfast(store, { ...others, ports, upkeep: false })
+  // Stepped by drain, never started: nothing happens behind the test's back.
+  const retention = others.retention === undefined ? {} : { retention: others.retention }
+  const upkeep = new Upkeep({ store, ports, emit: () => {} }, retention)
+  const close = () => holdfast.close()
+  return {
+    holdfast,
+    clock,
+    drain: (handlers, how) => drain({ holdfast, store, clock, upkeep }, handlers, how),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}

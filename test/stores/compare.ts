@@ -1,0 +1,264 @@
+// Runs a sequence of operations on two stores and holds each answer of the second against the first's.
+
+import { isDeepStrictEqual } from 'node:util'
+import { expect } from 'vitest'
+import type { JobSummary } from '../../src/core/job.js'
+import type { JobState } from '../../src/core/states.js'
+import type { CancelResult, Claim, JobChanges, ListRequest, Pruned, SettleResult, Store } from '../../src/core/store.js'
+import type { ManualClock } from '../../src/testing/manual-clock.js'
+import { type Kind, type Operation, QUEUES } from './operations.js'
+import { Seen } from './seen.js'
+
+const BY = 'operator'
+/** Pages of one list that are read. */
+const PAGES_MAX = 6
+
+/** What the comparisons have covered. */
+export interface Tally {
+  runs: number
+  operations: number
+  readonly kinds: Map<Kind, number>
+  readonly states: Set<JobState>
+}
+
+export function newTally(): Tally {
+  return { runs: 0, operations: 0, kinds: new Map(), states: new Set() }
+}
+
+export interface Comparison {
+  readonly reference: Store
+  readonly candidate: Store
+  /** The time of both. */
+  readonly clock: ManualClock
+  readonly tally: Tally
+}
+
+/** Runs the operations on both stores, one after another, and raises at the first answer that differs. */
+export async function compare(comparison: Comparison, operations: readonly Operation[]): Promise<void> {
+  const { clock, tally } = comparison
+  const seen = new Seen(clock, tally.runs++)
+  for (const [index, operation] of operations.entries()) {
+    tally.operations++
+    tally.kinds.set(operation.kind, (tally.kinds.get(operation.kind) ?? 0) + 1)
+    if (operation.kind === 'advance') await clock.advance(operation.ms)
+    else await hold(comparison, await callOf(operation, seen, comparison), `operation ${index} (${operation.kind})`)
+  }
+  for (const call of lastLook(seen, tally)) await hold(comparison, call, 'the last look')
+}
+
+/** One call, made ready to be sent to either store. */
+interface Call {
+  readonly send: (store: Store) => Promise<unknown>
+  /** Takes note of the answer both gave. */
+  readonly learn?: (answer: never) => void
+}
+
+function call<T>(send: (store: Store) => Promise<T>, learn?: (answer: T) => void): Call {
+  return learn === undefined ? { send } : { send, learn: learn as (answer: never) => void }
+}
+
+async function hold({ reference, candidate, clock }: Comparison, { send, learn }: Call, where: string): Promise<void> {
+  const [expected, actual] = await Promise.all([send(reference), send(candidate)])
+  if (!isDeepStrictEqual(actual, expected)) {
+    const at = new Date(clock.now()).toISOString()
+    expect(actual, `${where} at ${at}: ${candidate.kind} answers differently from ${reference.kind}`).toStrictEqual(
+      expected,
+    )
+  }
+  learn?.(expected as never)
+}
+
+async function callOf(operation: Operation, seen: Seen, { reference, clock }: Comparison): Promise<Call> {
+  const nowMs = clock.now()
+  const leases = 'leases' in operation ? operation.leases.map((lease) => seen.lease(lease)) : []
+  switch (operation.kind) {
+    case 'enqueue': {
+      const jobs = operation.jobs.map((sketch) => seen.send(sketch))
+      return call((store) => store.enqueue(jobs))
+    }
+    case 'claim': {
+      const { types, worker, leaseMs } = operation
+      const queues = operation.queues.map(({ queue, limit }) => ({ queue: seen.queue(queue), limit }))
+      return call(
+        (store) => store.claim({ queues, types, worker, leaseMs }),
+        (claim: Claim) => seen.claimed(claim),
+      )
+    }
+    case 'begin':
+      return call((store) => store.begin(leases))
+    case 'watch':
+      return call((store) => store.watch(leases))
+    case 'extend':
+      return call((store) => store.extend(leases, operation.leaseMs))
+    case 'note': {
+      const notes = operation.notes.map(({ lease, progress, logs }) => {
+        const { id, fence } = seen.lease(lease)
+        return { id, fence, progress, logs: logs.map((text, line) => ({ atMs: nowMs + line, text })) }
+      })
+      return call((store) => store.note(notes))
+    }
+    case 'settle': {
+      const { onlyExpired } = operation
+      const jobs = operation.jobs.map((sketch) => seen.settlement(sketch))
+      return call(
+        (store) => store.settle(jobs, { onlyExpired }),
+        (results: readonly SettleResult[]) => seen.settled(results),
+      )
+    }
+    case 'promote':
+      return call((store) => store.promote(operation.limit))
+    case 'expired':
+      // How long a store has been up is its own affair, and null where it cannot say.
+      return call(async (store) => ({ ...(await store.expired(operation.limit)), upMs: null }))
+    case 'due':
+      return call((store) => store.due(operation.limit))
+    case 'fire':
+      return fireCall(operation, seen, reference, nowMs)
+    case 'prune':
+      return call((store) => pruneAll(store, operation.retentionMs, ++seen.prunes))
+    default:
+      return operatorCall(operation, seen, nowMs)
+  }
+}
+
+type Of<K extends Kind> = Extract<Operation, { readonly kind: K }>
+
+async function fireCall(operation: Of<'fire'>, seen: Seen, reference: Store, nowMs: number): Promise<Call> {
+  const { name, expectedOffMs, tickOffsMs, nextInMs } = operation
+  const schedule = (await reference.schedules()).find((known) => known.name === name)
+  const nextAtMs = schedule?.nextAt?.getTime() ?? nowMs
+  const settings = schedule ?? seen.schedule({ ...NO_SCHEDULE, name })
+  const ticks = tickOffsMs
+    .map((offMs) => nextAtMs + offMs)
+    .sort((one, other) => one - other)
+    .map((tickMs) => ({ tickMs, job: seen.sendTick(settings) }))
+  const request = {
+    ...{ name, ticks, expectedNextAtMs: nextAtMs + expectedOffMs },
+    nextAtMs: nextInMs === null ? null : nowMs + nextInMs,
+  }
+  return call((store) => store.fire(request))
+}
+
+const NO_SCHEDULE = {
+  ...{ cron: '0 * * * *', zone: 'UTC', queue: 'email', limits: {}, tags: [] },
+  ...({ catchUp: 'skip', overlap: 'allow' } as const),
+}
+
+/** A call drops a bounded number of days, and which bound is left to the store: what several calls drop must agree. */
+async function pruneAll(store: Store, retentionMs: number, prunes: number): Promise<Pruned> {
+  const days = new Set<string>()
+  let rows = 0
+  for (let turn = 0; turn <= 2 * prunes; turn++) {
+    const pruned = await store.prune({ retentionMs })
+    for (const day of pruned.days) days.add(day)
+    rows += pruned.rows
+  }
+  return { days: [...days].sort(), rows }
+}
+
+function operatorCall(operation: Operation, seen: Seen, nowMs: number): Call {
+  switch (operation.kind) {
+    case 'cancel':
+    case 'requeue':
+    case 'discard': {
+      const { kind, ofDead } = operation
+      const ids = operation.jobs.map((job) => (ofDead ? seen.deadJob(job) : seen.job(job)))
+      return call<readonly { id: string; result: string }[]>(
+        (store) => store[kind](ids, BY),
+        (results) => seen.revived(results.filter(({ result }) => result !== 'refused').map(({ id }) => id)),
+      )
+    }
+    case 'update': {
+      const { priority, runInMs, payload } = operation
+      const id = seen.job(operation.job)
+      const changes: JobChanges = {
+        ...(priority === undefined ? {} : { priority }),
+        ...(runInMs === undefined ? {} : { runAtMs: runInMs === null ? null : nowMs + runInMs }),
+        ...(payload === undefined ? {} : { payload }),
+      }
+      return call((store) => store.update(id, changes, BY))
+    }
+    case 'pause':
+    case 'resume':
+      return call((store) => store[operation.kind](seen.queue(operation.queue), BY))
+    case 'setQueue':
+      return call((store) => store.setQueue(seen.queue(operation.queue), operation.settings, BY))
+    case 'setSchedule': {
+      const schedule = seen.schedule(operation.schedule)
+      return call((store) => store.setSchedule(schedule, nowMs + operation.nextInMs, BY))
+    }
+    case 'removeSchedule':
+    case 'pauseSchedule':
+      return call((store) => store[operation.kind](operation.name, BY))
+    case 'resumeSchedule':
+      return call((store) => store.resumeSchedule(operation.name, nowMs + operation.nextInMs, BY))
+    default:
+      return lookCall(operation, seen)
+  }
+}
+
+function lookCall(operation: Operation, seen: Seen): Call {
+  switch (operation.kind) {
+    case 'get': {
+      const id = seen.job(operation.job)
+      return call((store) => store.get(id))
+    }
+    case 'list': {
+      const { kind: _, limit, before, queue, ...rest } = operation
+      const filter = queue === undefined ? rest : { ...rest, queue: seen.queue(queue) }
+      const request = { filter, limit, before: before === null ? null : seen.job(before) }
+      return call((store) => readPages(store, request))
+    }
+    case 'stats': {
+      const queue = operation.queue === null ? null : seen.queue(operation.queue)
+      return call((store) => store.stats(queue))
+    }
+    case 'endings': {
+      const ids = operation.jobs.map((job) => seen.job(job))
+      return call((store) => store.endings(ids))
+    }
+    case 'beat':
+      return call((store) => store.beat(operation.worker))
+    case 'leave':
+      return call((store) => store.leave(operation.worker))
+    case 'queues':
+    case 'schedules':
+    case 'workers':
+    case 'now':
+      return call<unknown>((store) => store[operation.kind]())
+    default:
+      throw new Error(`no call for ${operation.kind}`)
+  }
+}
+
+/** The jobs of the first pages. A last page that is full may point to an empty one, so where pages end is not compared. */
+async function readPages(store: Store, request: ListRequest, pagesMax: number = PAGES_MAX): Promise<JobSummary[]> {
+  const found: JobSummary[] = []
+  let before = request.before
+  for (let page = 0; page < pagesMax; page++) {
+    const { jobs, next } = await store.list({ ...request, before })
+    expect(jobs.length).toBeLessThanOrEqual(request.limit)
+    found.push(...jobs)
+    if (next === null) break
+    before = next
+  }
+  return found
+}
+
+/** Everything that can be seen of a store from outside, so that no difference stays hidden at the end of a run. */
+function lastLook(seen: Seen, tally: Tally): Call[] {
+  const queues = QUEUES.map((queue) => ({ queue: seen.queue(queue), limit: 5_000 }))
+  return [
+    call(
+      (store) => readPages(store, { filter: {}, limit: 200, before: null }, 50),
+      (jobs: JobSummary[]) => {
+        for (const { state } of jobs) tally.states.add(state)
+      },
+    ),
+    call((store) => store.stats(null)),
+    call((store) => store.queues()),
+    call((store) => store.schedules()),
+    // The whole order of what is ready.
+    call((store) => store.claim({ queues, types: null, worker: 'last', leaseMs: 1_000 })),
+  ]
+}

@@ -1,0 +1,365 @@
+// Random operations on a store, as plain values. What an operation needs of an earlier one (a job, a lease) is named by how
+// far back the run saw it, so that a sequence still means something after shrinking took other operations out of it.
+
+import fc from 'fast-check'
+import type { NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
+import type { StoredError } from '../../src/core/json.js'
+import type { JobLimits } from '../../src/core/limits.js'
+import type { CatchUp, Overlap } from '../../src/core/schedule.js'
+import { DEAD_REASONS, type DeadReason, JOB_STATES, type JobState } from '../../src/core/states.js'
+
+export const QUEUES = ['email', 'image', 'report'] as const
+const TYPES = ['send', 'resize', 'print'] as const
+const SCHEDULES = ['hourly', 'nightly'] as const
+const WORKERS = ['worker-a', 'worker-b'] as const
+const KEYS = ['welcome', '"a, b"\\{NULL}', 'ключ'] as const
+const TAGS = ['red', 'NULL', 'a,b', '{"x"}', '\\', ' '] as const
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+/** A job the run has sent, so many steps back from the newest; or an id that was never sent. */
+export type JobReference = { readonly back: number } | 'unknown'
+
+/** A lease the run was given: one that holds as far as the run knows, or any. `fenceShift` makes it a wrong one. */
+export interface LeaseReference {
+  readonly of: 'held' | 'any'
+  readonly back: number
+  readonly fenceShift: number
+}
+
+/** A job to enqueue: a new one, or one that was sent before. Times are relative to the clock. */
+export type JobSketch =
+  | { readonly again: number }
+  | (Pick<NewJob, 'payload' | 'version' | 'priority' | 'limits' | 'onParentDead' | 'tags' | 'trace'> & {
+      readonly queue: string
+      readonly type: string
+      readonly when: { readonly runInMs: number } | { readonly delayMs: number } | null
+      readonly key: { readonly key: string; readonly ttlMs: number | null } | null
+      readonly after: readonly JobReference[]
+    })
+
+export interface SettlementSketch {
+  readonly lease: LeaseReference
+  readonly state: 'succeeded' | 'cancelled' | 'ready' | 'retrying' | 'scheduled' | 'dead'
+  readonly delayMs: number
+  readonly reason: DeadReason
+  readonly givesBack: boolean
+  readonly crashes: number
+  readonly result: string | null
+  readonly error: StoredError | null
+  readonly ranMs: number | null
+}
+
+export interface ScheduleSketch {
+  readonly name: string
+  readonly cron: string
+  readonly zone: string
+  readonly queue: string
+  readonly catchUp: CatchUp
+  readonly overlap: Overlap
+  readonly limits: JobLimits
+  readonly tags: readonly string[]
+}
+
+export type Operation =
+  | { readonly kind: 'advance'; readonly ms: number }
+  | { readonly kind: 'enqueue'; readonly jobs: readonly JobSketch[] }
+  | {
+      readonly kind: 'claim'
+      readonly queues: readonly { readonly queue: string; readonly limit: number }[]
+      readonly types: readonly string[] | null
+      readonly worker: string
+      readonly leaseMs: number
+    }
+  | { readonly kind: 'begin' | 'watch'; readonly leases: readonly LeaseReference[] }
+  | { readonly kind: 'extend'; readonly leases: readonly LeaseReference[]; readonly leaseMs: number }
+  | {
+      readonly kind: 'note'
+      readonly notes: readonly {
+        readonly lease: LeaseReference
+        readonly progress: string | null
+        readonly logs: readonly string[]
+      }[]
+    }
+  | { readonly kind: 'settle'; readonly jobs: readonly SettlementSketch[]; readonly onlyExpired: boolean }
+  | { readonly kind: 'promote' | 'expired' | 'due'; readonly limit: number }
+  | {
+      readonly kind: 'fire'
+      readonly name: string
+      /** Off the true next time by so much. */
+      readonly expectedOffMs: number
+      readonly tickOffsMs: readonly number[]
+      readonly nextInMs: number | null
+    }
+  | { readonly kind: 'prune'; readonly retentionMs: number }
+  | {
+      readonly kind: 'cancel' | 'requeue' | 'discard'
+      readonly jobs: readonly JobReference[]
+      readonly ofDead: boolean
+    }
+  | {
+      readonly kind: 'update'
+      readonly job: JobReference
+      readonly priority?: number
+      readonly runInMs?: number | null
+      readonly payload?: string
+    }
+  | { readonly kind: 'pause' | 'resume'; readonly queue: string }
+  | { readonly kind: 'setQueue'; readonly queue: string; readonly settings: QueueSettings }
+  | { readonly kind: 'setSchedule'; readonly schedule: ScheduleSketch; readonly nextInMs: number }
+  | { readonly kind: 'removeSchedule' | 'pauseSchedule'; readonly name: string }
+  | { readonly kind: 'resumeSchedule'; readonly name: string; readonly nextInMs: number }
+  | { readonly kind: 'queues' | 'schedules' | 'workers' | 'now' }
+  | { readonly kind: 'get'; readonly job: JobReference }
+  | {
+      readonly kind: 'list'
+      readonly state?: JobState
+      readonly queue?: string
+      readonly type?: string
+      readonly tag?: string
+      readonly limit: number
+      readonly before: JobReference | null
+    }
+  | { readonly kind: 'stats'; readonly queue: string | null }
+  | { readonly kind: 'endings'; readonly jobs: readonly JobReference[] }
+  | { readonly kind: 'beat'; readonly worker: WorkerBeat }
+  | { readonly kind: 'leave'; readonly worker: string }
+
+export type Kind = Operation['kind']
+
+const queue = fc.constantFrom(...QUEUES)
+const type = fc.constantFrom(...TYPES)
+const priority = fc.constantFrom(0, 0, 0, 1, -1, 32_767, -32_768)
+const payload = fc.constantFrom('null', '{"a":1}', ' [1, "\\u0000\\ud800"] ', '"\\"quoted\\" \\\\ {},"')
+const limits: fc.Arbitrary<JobLimits> = fc.constantFrom(
+  {},
+  {},
+  { maxAttempts: 3 },
+  { timeoutMs: null, maxAgeMs: 5_000 },
+  { maxAttempts: 1, retry: { backoff: [1_000, 2_000], baseMs: 1_000, capMs: 60_000, jitter: false } },
+)
+const tags = fc.uniqueArray(fc.constantFrom(...TAGS), { maxLength: 3 })
+
+// Most of what happens to jobs happens to those that were touched last; old ones come up too.
+const back = fc.oneof({ weight: 3, arbitrary: fc.nat(7) }, { weight: 1, arbitrary: fc.nat(200) })
+const job: fc.Arbitrary<JobReference> = fc.oneof(
+  { weight: 30, arbitrary: fc.record({ back }) },
+  { weight: 1, arbitrary: fc.constant('unknown' as const) },
+)
+const lease: fc.Arbitrary<LeaseReference> = fc.record({
+  of: fc.constantFrom('held', 'held', 'held', 'any'),
+  back,
+  fenceShift: fc.oneof({ weight: 20, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) }),
+})
+
+const sketch: fc.Arbitrary<JobSketch> = fc.record({
+  queue,
+  type,
+  payload,
+  version: fc.integer({ min: 1, max: 3 }),
+  priority,
+  when: fc.oneof(
+    fc.constant(null),
+    fc.record({ runInMs: fc.constantFrom(-1_000, 0, 1, 5_000, MINUTE, HOUR) }),
+    fc.record({ delayMs: fc.constantFrom(0, 1, 5_000, MINUTE, DAY) }),
+  ),
+  limits,
+  key: fc.option(
+    fc.record({ key: fc.constantFrom(...KEYS), ttlMs: fc.constantFrom(null, null, SECOND, MINUTE, DAY) }),
+    { freq: 2 },
+  ),
+  after: fc.oneof(
+    { weight: 2, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: fc.array(job, { minLength: 1, maxLength: 3 }) },
+  ),
+  onParentDead: fc.constantFrom('cancel', 'run'),
+  tags,
+  trace: fc.constantFrom(null, null, '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'),
+})
+/** A job with nothing out of the ordinary: stores may write batches of these in another way. */
+const plainSketch: fc.Arbitrary<JobSketch> = fc.record({
+  queue,
+  type,
+  payload,
+  version: fc.constant(1),
+  priority,
+  when: fc.constant(null),
+  limits: fc.constant({}),
+  key: fc.constant(null),
+  after: fc.constant([]),
+  onParentDead: fc.constant('cancel'),
+  tags: fc.constant([]),
+  trace: fc.constant(null),
+})
+const repeated: fc.Arbitrary<JobSketch> = fc.record({ again: back })
+const few = { weight: 6, arbitrary: fc.constant(4) }
+const many = { weight: 1, arbitrary: fc.constant(20) }
+const enqueued = (of: fc.Arbitrary<JobSketch>, share: number) =>
+  fc.oneof(few, many).chain((maxLength) =>
+    fc.array(fc.oneof({ weight: share, arbitrary: of }, { weight: 1, arbitrary: repeated }), {
+      minLength: 1,
+      maxLength,
+      size: 'max',
+    }),
+  )
+
+const result = fc.constantFrom(null, 'null', '{"ok":true}', '"\\u0000"')
+const storedError: fc.Arbitrary<StoredError | null> = fc.constantFrom(
+  null,
+  { name: 'Error', message: 'out of "ink" \\' },
+  { name: 'TypeError', message: '', code: 'E_INK', stack: 'Error\n    at print' },
+)
+const settlement: fc.Arbitrary<SettlementSketch> = fc.record({
+  lease,
+  state: fc.constantFrom('succeeded', 'succeeded', 'retrying', 'dead', 'dead', 'scheduled', 'ready', 'cancelled'),
+  delayMs: fc.constantFrom(0, 1, 1_000, MINUTE, HOUR),
+  reason: fc.constantFrom(...DEAD_REASONS),
+  givesBack: fc.boolean(),
+  crashes: fc.nat(3),
+  result,
+  error: storedError,
+  ranMs: fc.constantFrom(null, 0, 250, HOUR),
+})
+
+const leases = fc.array(lease, { minLength: 0, maxLength: 4 })
+const leaseMs = fc.constantFrom(1, SECOND, 30 * SECOND, DAY)
+const limit = fc.constantFrom(1, 2, 5, 100)
+const schedule = fc.constantFrom(...SCHEDULES)
+const nextInMs = fc.constantFrom(-HOUR, -1, 0, 1, MINUTE, HOUR)
+
+const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary: fc.Arbitrary<Operation> }>> = {
+  advance: verb(10, 'advance', {
+    ms: fc.oneof(
+      { weight: 6, arbitrary: fc.constantFrom(1, 500, SECOND, 5 * SECOND, 30 * SECOND, MINUTE) },
+      { weight: 1, arbitrary: fc.constantFrom(HOUR, 12 * HOUR, DAY, 3 * DAY) },
+    ),
+  }),
+  enqueue: verb(18, 'enqueue', {
+    jobs: fc.oneof({ weight: 1, arbitrary: enqueued(plainSketch, 8) }, { weight: 2, arbitrary: enqueued(sketch, 12) }),
+  }),
+  claim: verb(18, 'claim', {
+    queues: fc.array(fc.record({ queue, limit: fc.constantFrom(1, 2, 5, 0, 50) }), { minLength: 1, maxLength: 4 }),
+    types: fc.option(fc.subarray([...TYPES]), { freq: 3 }),
+    worker: fc.constantFrom(...WORKERS),
+    leaseMs,
+  }),
+  begin: verb(2, 'begin', { leases }),
+  extend: verb(4, 'extend', { leases, leaseMs }),
+  watch: verb(2, 'watch', { leases }),
+  note: verb(4, 'note', {
+    notes: fc.array(
+      fc.record({
+        lease,
+        progress: fc.constantFrom(null, '50', '{"done":"a,b"}', 'null'),
+        logs: fc.array(fc.constantFrom('one', 'two, "quoted"', ''), { maxLength: 3 }),
+      }),
+      { maxLength: 3 },
+    ),
+  }),
+  settle: verb(18, 'settle', {
+    jobs: fc.array(settlement, { minLength: 0, maxLength: 6 }),
+    onlyExpired: fc.constantFrom(false, false, true),
+  }),
+  promote: verb(6, 'promote', { limit }),
+  expired: verb(3, 'expired', { limit }),
+  due: verb(2, 'due', { limit: fc.constantFrom(1, 5) }),
+  fire: verb(4, 'fire', {
+    name: schedule,
+    expectedOffMs: fc.constantFrom(0, 0, 0, 0, 1),
+    tickOffsMs: fc.array(fc.constantFrom(0, -MINUTE, -HOUR, -DAY, -40 * DAY), { maxLength: 3 }),
+    nextInMs: fc.option(nextInMs, { freq: 9 }),
+  }),
+  prune: verb(1, 'prune', { retentionMs: fc.constantFrom(0, HOUR, DAY, 3 * DAY) }),
+  cancel: verb(5, 'cancel', { jobs: fc.array(job, { maxLength: 3 }), ofDead: fc.constantFrom(false) }),
+  requeue: verb(4, 'requeue', { jobs: fc.array(job, { maxLength: 4 }), ofDead: fc.constantFrom(true, true, false) }),
+  discard: verb(2, 'discard', { jobs: fc.array(job, { maxLength: 3 }), ofDead: fc.constantFrom(true, true, false) }),
+  update: verb(
+    5,
+    'update',
+    {
+      job,
+      priority,
+      runInMs: fc.constantFrom(null, -SECOND, 0, 1, MINUTE, HOUR),
+      payload,
+    },
+    ['job'],
+  ),
+  pause: verb(1, 'pause', { queue }),
+  resume: verb(3, 'resume', { queue }),
+  setQueue: verb(1, 'setQueue', {
+    queue,
+    settings: fc.constantFrom({ limits: {} }, { limits: { maxAttempts: 7 }, retentionMs: 2 * DAY }, {
+      limits: { timeoutMs: null },
+      retentionMs: HOUR,
+    } satisfies QueueSettings),
+  }),
+  queues: verb(1, 'queues', {}),
+  setSchedule: verb(3, 'setSchedule', {
+    schedule: fc.record({
+      name: schedule,
+      cron: fc.constantFrom('0 * * * *', '0 3 * * *'),
+      zone: fc.constantFrom('UTC', 'Europe/Berlin'),
+      queue,
+      catchUp: fc.constantFrom('latest', 'skip', 'all'),
+      overlap: fc.constantFrom('allow', 'skip'),
+      limits,
+      tags,
+    }),
+    nextInMs,
+  }),
+  removeSchedule: verb(1, 'removeSchedule', { name: schedule }),
+  pauseSchedule: verb(1, 'pauseSchedule', { name: schedule }),
+  resumeSchedule: verb(2, 'resumeSchedule', { name: schedule, nextInMs }),
+  schedules: verb(1, 'schedules', {}),
+  get: verb(6, 'get', { job }),
+  list: verb(
+    4,
+    'list',
+    {
+      state: fc.constantFrom(...JOB_STATES),
+      queue,
+      type,
+      tag: fc.constantFrom(...TAGS),
+      limit: fc.constantFrom(1, 3, 10, 200),
+      before: fc.option(job),
+    },
+    ['limit', 'before'],
+  ),
+  stats: verb(3, 'stats', { queue: fc.option(queue) }),
+  endings: verb(3, 'endings', { jobs: fc.array(job, { maxLength: 6 }) }),
+  now: verb(1, 'now', {}),
+  beat: verb(2, 'beat', {
+    worker: fc.record({
+      id: fc.constantFrom(...WORKERS),
+      host: fc.constant('host'),
+      pid: fc.nat(9),
+      queues: fc.subarray([...QUEUES]),
+      concurrency: fc.constant(8),
+      running: fc.nat(8),
+      draining: fc.boolean(),
+      version: fc.constant('1.0.0'),
+    }),
+  }),
+  leave: verb(1, 'leave', { worker: fc.constantFrom(...WORKERS) }),
+  workers: verb(1, 'workers', {}),
+}
+
+/** Every kind of operation there is. */
+export const KINDS: readonly Kind[] = Object.keys(VERBS) as Kind[]
+
+function verb<K extends Kind, T extends object>(
+  weight: number,
+  kind: K,
+  fields: { [Key in keyof T]: fc.Arbitrary<T[Key]> },
+  requiredKeys: (keyof T)[] = Object.keys(fields) as (keyof T)[],
+): { weight: number; arbitrary: fc.Arbitrary<Operation> } {
+  const record = fc.record(fields, { requiredKeys }) as fc.Arbitrary<object>
+  return { weight, arbitrary: record.map((given) => ({ kind, ...given }) as unknown as Operation) }
+}
+
+/** Sequences of operations, of every length up to `lengthMax` equally often. */
+export function operations(lengthMax: number): fc.Arbitrary<Operation[]> {
+  return fc.noBias(fc.array(fc.oneof(...Object.values(VERBS)), { maxLength: lengthMax, size: 'max' }))
+}

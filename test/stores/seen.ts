@@ -1,0 +1,126 @@
+// What a run has seen so far, and how operations find in it what they refer to.
+
+import { idMaker } from '../../src/core/id.js'
+import type { ClaimedJob, NewJob, Schedule, SettledJob } from '../../src/core/job.js'
+import type { Claim, Fired, SettleResult } from '../../src/core/store.js'
+import type { ManualClock } from '../../src/testing/manual-clock.js'
+import { seededRandom } from '../../src/testing/seeded-random.js'
+import type { JobReference, JobSketch, LeaseReference, ScheduleSketch, SettlementSketch } from './operations.js'
+
+/** A lease as the run was given it. */
+export type SeenLease = Pick<ClaimedJob, 'id' | 'fence' | 'queue' | 'attempt' | 'idempotencyKey'>
+
+export class Seen {
+  readonly #clock: ManualClock
+  readonly #makeId: () => string
+  readonly #suffix: string
+  /** Every job that was sent, written or not, oldest first. */
+  readonly #sent: NewJob[] = []
+  readonly #leases: SeenLease[] = []
+  #held: SeenLease[] = []
+  #dead: string[] = []
+  prunes = 0
+
+  /** `run` is part of every queue's name: a store may remember for good which queues it knows. */
+  constructor(clock: ManualClock, run: number) {
+    this.#clock = clock
+    this.#suffix = `.${String(run).padStart(6, '0')}`
+    this.#makeId = idMaker(() => clock.now(), seededRandom(1))
+  }
+
+  queue(name: string): string {
+    return name + this.#suffix
+  }
+
+  job(reference: JobReference): string {
+    const known = reference === 'unknown' ? undefined : nth(this.#sent, reference.back)
+    return known?.id ?? this.#makeId()
+  }
+
+  deadJob(reference: JobReference): string {
+    const known = reference === 'unknown' ? undefined : nth(this.#dead, reference.back)
+    return known ?? this.job(reference)
+  }
+
+  lease({ of, back, fenceShift }: LeaseReference): SeenLease {
+    const known = nth(of === 'held' ? this.#held : this.#leases, back)
+    const lease = known ?? { id: this.job({ back }), fence: 1, queue: 'none', attempt: 1, idempotencyKey: null }
+    return { ...lease, fence: lease.fence + fenceShift }
+  }
+
+  /** Makes the job of a sketch, which from now on can be referred to: also by the next one of its batch. */
+  send(sketch: JobSketch): NewJob {
+    const job = this.#makeJob(sketch)
+    this.#sent.push(job)
+    return job
+  }
+
+  #makeJob(sketch: JobSketch): NewJob {
+    if ('again' in sketch) return nth(this.#sent, sketch.again) ?? this.#makeJob(PLAIN)
+    const { queue, when, key, after, ...same } = sketch
+    return {
+      ...same,
+      id: this.#makeId(),
+      queue: this.queue(queue),
+      when: when !== null && 'runInMs' in when ? { runAtMs: this.#clock.now() + when.runInMs } : when,
+      idempotencyKey: key,
+      after: after.map((reference) => this.job(reference)),
+    }
+  }
+
+  sendTick({ queue, type, payload, version, priority, limits, tags }: Omit<Schedule, 'name'>): NewJob {
+    const job: NewJob = {
+      ...{ id: this.#makeId(), queue, type, payload, version, priority, limits, tags },
+      ...{ when: null, idempotencyKey: null, after: [], onParentDead: 'cancel', trace: null },
+    }
+    this.#sent.push(job)
+    return job
+  }
+
+  schedule({ queue, ...sketch }: ScheduleSketch): Schedule {
+    const job = { queue: this.queue(queue), type: 'send', payload: '{"tick":true}', version: 1, priority: 0 }
+    return { ...sketch, ...job, catchUpMax: 10 }
+  }
+
+  settlement(sketch: SettlementSketch): SettledJob {
+    const { state, reason, crashes, delayMs, result, error, ranMs } = sketch
+    const { id, fence, queue, idempotencyKey, ...lease } = this.lease(sketch.lease)
+    const counts = { attempt: lease.attempt - (sketch.givesBack ? 1 : 0), crashes }
+    const rest = { id, fence, queue, idempotencyKey, result, error, ranMs }
+    if (state === 'dead') return { ...rest, settlement: { state, ...counts, reason } }
+    if (state === 'retrying' || state === 'scheduled') return { ...rest, settlement: { state, ...counts, delayMs } }
+    return { ...rest, settlement: { state, ...counts } }
+  }
+
+  claimed({ jobs }: Claim): void {
+    for (const { id, fence, queue, attempt, idempotencyKey } of jobs) {
+      const lease = { id, fence, queue, attempt, idempotencyKey }
+      this.#leases.push(lease)
+      this.#held = [...this.#held.filter((held) => held.id !== id), lease]
+    }
+  }
+
+  settled(results: readonly SettleResult[]): void {
+    for (const { id, fence, result, state } of results) {
+      if (result === 'lost') continue
+      this.#held = this.#held.filter((held) => held.id !== id || held.fence !== fence)
+      if (state === 'dead' && !this.#dead.includes(id)) this.#dead.push(id)
+    }
+  }
+
+  revived(ids: readonly string[]): void {
+    this.#dead = this.#dead.filter((id) => !ids.includes(id))
+  }
+
+  fired(_fired: Fired): void {}
+}
+
+const PLAIN: JobSketch = {
+  ...{ queue: 'email', type: 'send', payload: 'null', version: 1, priority: 0, when: null, limits: {}, key: null },
+  ...{ after: [], onParentDead: 'cancel', tags: [], trace: null },
+}
+
+/** So many steps back from the newest, round and round; undefined when there is nothing. */
+function nth<T>(list: readonly T[], back: number): T | undefined {
+  return list[list.length - 1 - (back % Math.max(1, list.length))]
+}

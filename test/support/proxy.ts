@@ -1,0 +1,161 @@
+// A TCP proxy in front of PostgreSQL that can cut, stall and, because it reads the protocol, lose the answer to a commit: the
+// server has done the work and the client will never know from this connection.
+
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/** What a message to the server is: its type and, where it has one, the statement's name or text. */
+export interface FrontendMessage {
+  /** 'Q' simple query, 'P' parse, 'B' bind, 'E' execute, 'S' sync, … */
+  readonly type: string
+  /** Text of a simple query, name of a prepared statement that is parsed or bound. */
+  readonly text: string
+}
+
+interface Link {
+  readonly client: Socket
+  readonly server: Socket
+  /** How many answers (ReadyForQuery) have come, and how many have been asked for. */
+  answered: number
+  asked: number
+  /** The answer that must not reach the client, or null. */
+  cutAt: number | null
+}
+
+export class FaultProxy {
+  readonly #target: number
+  readonly #server: Server
+  readonly #links = new Set<Link>()
+  #isPassing = true
+  #trap: { matches: (message: FrontendMessage) => boolean; sprung: () => void } | null = null
+
+  private constructor(target: number) {
+    this.#target = target
+    this.#server = createServer((client) => this.#accept(client))
+  }
+
+  static async open(targetPort: number): Promise<FaultProxy> {
+    const proxy = new FaultProxy(targetPort)
+    proxy.#server.listen(0, '127.0.0.1')
+    await once(proxy.#server, 'listening')
+    return proxy
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port
+  }
+
+  get url(): string {
+    return `postgres://holdfast@127.0.0.1:${this.port}/postgres`
+  }
+
+  /**
+   * Lets the next message that matches through, waits until the server has answered it, and cuts the connection instead of
+   * passing the answer on. Resolves when that has happened.
+   */
+  loseAnswerTo(matches: (message: FrontendMessage) => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      this.#trap = { matches, sprung: resolve }
+    })
+  }
+
+  /** Cuts every connection. */
+  cutAll(): void {
+    for (const { client, server } of this.#links) {
+      client.resetAndDestroy()
+      server.destroy()
+    }
+  }
+
+  /** Swallows everything in both directions from now on, as a broken network does: no data, no error. */
+  blackhole(): void {
+    this.#isPassing = false
+  }
+
+  /** Ends a blackhole: old connections are cut, new ones work. */
+  heal(): void {
+    this.#isPassing = true
+    this.cutAll()
+  }
+
+  #accept(client: Socket): void {
+    const server = connect(this.#target, '127.0.0.1')
+    const link: Link = { client, server, answered: 0, asked: 1, cutAt: null }
+    this.#links.add(link)
+    const end = () => {
+      this.#links.delete(link)
+      client.destroy()
+      server.destroy()
+    }
+    for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end)
+    const fromClient = messageReader(false, (message) => this.#toServer(link, message))
+    const fromServer = messageReader(true, (message) => this.#toClient(link, message))
+    client.on('data', (chunk) => {
+      if (!this.#isPassing) return
+      fromClient(chunk)
+      server.write(chunk)
+    })
+    server.on('data', (chunk) => {
+      if (!this.#isPassing) return
+      fromServer(chunk)
+      if (link.cutAt === null || link.answered < link.cutAt) client.write(chunk)
+      else this.#spring(link)
+    })
+  }
+
+  #toServer(link: Link, message: FrontendMessage): void {
+    if (this.#trap !== null && link.cutAt === null && this.#trap.matches(message)) link.cutAt = link.asked + 1
+    // Each sync and each simple query is answered by one ReadyForQuery.
+    if (message.type === 'S' || message.type === 'Q') link.asked++
+  }
+
+  #toClient(link: Link, message: FrontendMessage): void {
+    if (message.type === 'Z') link.answered++
+  }
+
+  #spring(link: Link): void {
+    const trap = this.#trap
+    this.#trap = null
+    link.client.resetAndDestroy()
+    link.server.destroy()
+    trap?.sprung()
+  }
+
+  async close(): Promise<void> {
+    this.#server.close()
+    this.cutAll()
+    if (this.#server.listening) await once(this.#server, 'close')
+  }
+}
+
+/** Cuts a stream of the PostgreSQL protocol into messages. The client's first one has no type. */
+function messageReader(isServer: boolean, onMessage: (message: FrontendMessage) => void): (chunk: Buffer) => void {
+  let rest: Buffer = Buffer.alloc(0)
+  let isFirst = !isServer
+  return (chunk) => {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    for (;;) {
+      const header = isFirst ? 4 : 5
+      if (rest.length < header) return
+      const length = rest.readInt32BE(header - 4) + header - 4
+      if (rest.length < length) return
+      if (!isFirst) onMessage(readMessage(rest.subarray(0, length)))
+      // An encryption request is answered by one byte, and then the real first message comes.
+      else if (rest.readInt32BE(4) === 80877103) throw new Error('the proxy speaks no TLS')
+      isFirst = false
+      rest = rest.subarray(length)
+    }
+  }
+}
+
+function readMessage(message: Buffer): FrontendMessage {
+  const type = String.fromCharCode(message[0]!)
+  if (type === 'Q' || type === 'P') return { type, text: readText(message, 5).text }
+  if (type === 'B') return { type, text: readText(message, readText(message, 5).end).text }
+  return { type, text: '' }
+}
+
+function readText(message: Buffer, from: number): { text: string; end: number } {
+  const zero = message.indexOf(0, from)
+  return { text: message.toString('utf8', from, zero), end: zero + 1 }
+}

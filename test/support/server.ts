@@ -1,0 +1,139 @@
+// A real PostgreSQL server of a test's own: started, stopped and killed at will, on a loopback port, gone with the test.
+
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { findBinaries } from '../../src/stores/postgres/embedded/binaries.js'
+import { type Runner, runProgram, startProgram } from '../../src/stores/postgres/embedded/programs.js'
+import { chooseRunner } from '../../src/stores/postgres/embedded/run-as.js'
+
+export interface ServerOptions {
+  /** Folder with initdb and postgres. Default: the ones the package brings. */
+  readonly programs?: string
+  /** The password of the user holdfast, asked for at each connection. Default: none is asked for. */
+  readonly password?: string
+  /** Server settings beside the usual ones. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+const START_MS = 60_000
+
+export class TestServer {
+  readonly folder: string
+  readonly port: number
+  readonly #programs: string
+  readonly #runner: Runner
+  readonly #settings: Readonly<Record<string, string>>
+  #child: ChildProcess | null = null
+
+  private constructor(
+    folder: string,
+    port: number,
+    programs: string,
+    runner: Runner,
+    settings: Readonly<Record<string, string>>,
+  ) {
+    this.folder = folder
+    this.port = port
+    this.#programs = programs
+    this.#runner = runner
+    this.#settings = settings
+  }
+
+  static async open(options: ServerOptions = {}): Promise<TestServer> {
+    const folder = await mkdtemp(join(tmpdir(), 'holdfast-test-'))
+    const binaries = await findBinaries({ platform: process.platform, arch: process.arch })
+    const layout = {
+      folder,
+      data: join(folder, 'data'),
+      socket: folder,
+      password: join(folder, 'password'),
+      log: join(folder, 'log'),
+    }
+    const runner = await chooseRunner(layout, binaries, 'auto')
+    const programs = options.programs ?? join(binaries.initdb, '..')
+    const server = new TestServer(folder, await freePort(), programs, runner, options.settings ?? {})
+    const { password } = options
+    if (password !== undefined) await writeFile(layout.password, password)
+    const auth = password === undefined ? ['-A', 'trust'] : ['-A', 'scram-sha-256', '--pwfile', layout.password]
+    const command = [join(programs, 'initdb'), '-D', layout.data, '-U', 'holdfast', '-N', '--no-locale', '-E', 'UTF8']
+    const made = await runProgram(runner, [...command, ...auth], START_MS)
+    if (made.code !== 0) throw new Error(`initdb failed: ${made.output}`)
+    await server.start()
+    return server
+  }
+
+  get url(): string {
+    return `postgres://holdfast@127.0.0.1:${this.port}/postgres`
+  }
+
+  /** The process id of the running server. */
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error('the server does not run')
+    return this.#child.pid
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== null
+  }
+
+  /** Starts the server and waits until it takes connections; replays its log after a crash. */
+  async start(): Promise<void> {
+    const settings = {
+      port: String(this.port),
+      listen_addresses: '127.0.0.1',
+      unix_socket_directories: '',
+      max_connections: '400',
+      shared_buffers: '128MB',
+      autovacuum_naptime: '5s',
+      ...this.#settings,
+    }
+    const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    const command = [join(this.#programs, 'postgres'), '-D', join(this.folder, 'data'), ...flags]
+    const child = startProgram(this.#runner, command, { stdio: ['ignore', 'ignore', 'pipe'] })
+    this.#child = child
+    let said = ''
+    await new Promise<void>((resolve, reject) => {
+      child.stderr!.on('data', (chunk) => {
+        if (said.length < 100_000) said += chunk
+        if (String(chunk).includes('ready to accept connections')) resolve()
+      })
+      child.once('exit', (code) => reject(new Error(`postgres ended with ${code}: ${said}`)))
+    })
+    child.removeAllListeners('exit')
+  }
+
+  /** SIGQUIT ends it at once as `-m immediate` does, SIGINT tidily, SIGKILL as a crash. */
+  async stop(signal: 'SIGQUIT' | 'SIGINT' | 'SIGKILL' = 'SIGQUIT'): Promise<void> {
+    const child = this.#child
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return
+    this.#child = null
+    const ended = once(child, 'exit')
+    child.kill(signal)
+    await ended
+  }
+
+  async close(): Promise<void> {
+    await this.stop('SIGQUIT')
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+}
+
+/** A port nobody listens on at this moment. */
+export async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as { port: number }
+  probe.close()
+  return port
+}
+
+/** The programs of PostgreSQL 15 as Debian installs them, or null. */
+export function programsOf15(): string | null {
+  const folder = '/usr/lib/postgresql/15/bin'
+  return existsSync(join(folder, 'postgres')) ? folder : null
+}

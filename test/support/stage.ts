@@ -1,0 +1,72 @@
+// A test's stage: a client on a server, a schema of its own, and worker processes on the same.
+
+import pg from 'pg'
+import { connect, type Holdfast } from '../../src/index.js'
+import { Processes, type WorkerConfig, type WorkerProcess } from './processes.js'
+import { FaultProxy } from './proxy.js'
+
+let count = 0
+
+/** The server of the test run (see global-setup.ts). */
+export function sharedServerUrl(): string {
+  const url = process.env.HOLDFAST_TEST_URL
+  if (url === undefined) throw new Error('HOLDFAST_TEST_URL is not set: run the tests through vitest.config.ts')
+  return url
+}
+
+export class Stage {
+  readonly config: { readonly url: string; readonly schema: string }
+  readonly holdfast: Holdfast
+  readonly processes: Processes
+  readonly #proxies: FaultProxy[] = []
+  readonly #clients: pg.Client[] = []
+
+  private constructor(config: { url: string; schema: string }, holdfast: Holdfast, processes: Processes) {
+    this.config = config
+    this.holdfast = holdfast
+    this.processes = processes
+  }
+
+  /** Opens a stage on the shared server, or on another. The client here does no upkeep: the workers must. */
+  static async open(url: string = sharedServerUrl()): Promise<Stage> {
+    const schema = `stage_${process.pid}_${++count}`
+    const holdfast = await connect(url, { schema, upkeep: false })
+    return new Stage({ url, schema }, holdfast, await Processes.open())
+  }
+
+  startWorker(config: Partial<WorkerConfig> = {}, nodeOptions: readonly string[] = []): Promise<WorkerProcess> {
+    return this.processes.start({ ...this.config, ...config }, nodeOptions)
+  }
+
+  async openProxy(): Promise<FaultProxy> {
+    const proxy = await FaultProxy.open(Number(new URL(this.config.url).port))
+    this.#proxies.push(proxy)
+    return proxy
+  }
+
+  /** The server's time in milliseconds. */
+  async storeNow(): Promise<number> {
+    const { rows } = await (await this.sql()).query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS ms')
+    return Number(rows[0].ms)
+  }
+
+  /** A plain connection, for looking beneath. */
+  async sql(): Promise<pg.Client> {
+    const client = new pg.Client({ connectionString: this.config.url })
+    client.on('error', () => {})
+    await client.connect()
+    this.#clients.push(client)
+    return client
+  }
+
+  async close(): Promise<void> {
+    await this.processes.close()
+    await Promise.all(this.#proxies.map((proxy) => proxy.close()))
+    await this.holdfast.close()
+    await Promise.all(this.#clients.map((client) => client.end().catch(() => {})))
+    const client = new pg.Client({ connectionString: this.config.url })
+    await client.connect()
+    await client.query(`DROP SCHEMA IF EXISTS ${this.config.schema} CASCADE`)
+    await client.end()
+  }
+}

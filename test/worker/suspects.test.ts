@@ -1,0 +1,159 @@
+import { describe, expect, test } from 'vitest'
+import { type Gate, gate, openStage, type Stage, work } from './stage.js'
+
+// Jobs that were lost with their worker once before, ready again.
+async function enqueueSuspects(stage: Stage, count: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let index = 0; index < count; index++) ids.push(await stage.enqueue())
+  await loseWorker(stage)
+  return ids
+}
+
+async function loseWorker(stage: Stage): Promise<void> {
+  const { store, clock } = stage
+  const request = { queues: [{ queue: 'default', limit: 100 }], types: null, worker: 'gone', leaseMs: 1_000 }
+  const { jobs } = await store.claim(request)
+  await store.begin(jobs)
+  await clock.advance(1_000)
+  const upkeep = stage.upkeep()
+  await upkeep.tick()
+  await clock.advance(3_600_000)
+  await upkeep.tick()
+}
+
+describe('jobs that were lost with their worker before', () => {
+  test('run one at a time, and others go on beside them', async () => {
+    const stage = openStage()
+    const suspects = await enqueueSuspects(stage, 3)
+    const plain = [await stage.enqueue(), await stage.enqueue()]
+    const ends = new Map<string, Gate>()
+    const worker = stage.worker({
+      handlers: [
+        work((_payload, ctx) => {
+          const end = gate()
+          ends.set(ctx.id, end)
+          return end.promise
+        }),
+      ],
+    })
+    const runningSuspects = () => suspects.filter((id) => ends.has(id))
+
+    const ticking = worker.tick()
+    await stage.clock.advance(0)
+    const first = runningSuspects()
+    const beside = plain.filter((id) => ends.has(id))
+    for (let round = 0; round < 3; round++) {
+      for (const end of ends.values()) end.open()
+      await stage.clock.advance(0)
+    }
+    await ticking
+
+    expect(first).toHaveLength(1)
+    expect(beside).toEqual(plain)
+    expect(runningSuspects()).toHaveLength(3)
+    for (const id of suspects) expect(await stage.get(id)).toMatchObject({ state: 'succeeded', crashes: 1 })
+  })
+
+  test('the store is told before the handler of one starts', async () => {
+    const stage = openStage()
+    await enqueueSuspects(stage, 1)
+    const begunBefore = stage.calls('begin')
+    let begunAtStart = 0
+    const worker = stage.worker({
+      handlers: [
+        work(() => {
+          begunAtStart = stage.calls('begin') - begunBefore
+        }),
+      ],
+    })
+
+    await worker.tick()
+
+    expect(begunAtStart).toBe(1)
+  })
+
+  test('one whose start the store could not be told is given back and comes again', async () => {
+    const stage = openStage()
+    const [id] = await enqueueSuspects(stage, 1)
+    let calls = 0
+    const worker = stage.worker({ handlers: [work(() => void calls++)] })
+
+    stage.fail(['begin'])
+    await worker.tick()
+    const released = await stage.get(id!)
+    stage.heal()
+    await stage.clock.advance(3_000)
+    await stage.upkeep().tick()
+    await worker.tick()
+
+    expect(released).toMatchObject({ state: 'scheduled', attempt: 1, crashes: 1 })
+    expect(calls).toBe(1)
+  })
+
+  test('those that wait too long for each other are given back with a short delay', async () => {
+    const stage = openStage()
+    const ids = await enqueueSuspects(stage, 3)
+    const end = gate()
+    const worker = stage.worker({ handlers: [work(() => end.promise)], prefetch: 0 })
+
+    await worker.start()
+    await stage.clock.advance(3_000)
+    const states = await Promise.all(ids.map(async (id) => (await stage.get(id)).state))
+    end.open()
+    await worker.stop()
+
+    expect(states.sort()).toEqual(['running', 'scheduled', 'scheduled'])
+  })
+
+  test('a job that takes its worker down every time is dead after three crashes, and those beside it are unharmed', async () => {
+    const stage = openStage()
+    const poison = await stage.enqueue()
+    const neighbour = await stage.enqueue()
+    await loseWorker(stage)
+
+    // Twice more the poison runs alone, while its neighbour waits in the same worker, and the worker dies.
+    for (let round = 0; round < 2; round++) {
+      const request = { queues: [{ queue: 'default', limit: 9 }], types: null, worker: 'gone', leaseMs: 1_000 }
+      const { jobs } = await stage.store.claim(request)
+      await stage.store.begin(jobs.filter(({ id }) => id === poison))
+      await stage.clock.advance(1_000)
+      const upkeep = stage.upkeep()
+      await upkeep.tick()
+      await stage.clock.advance(3_600_000)
+      await upkeep.tick()
+    }
+    await stage.worker({ handlers: [work(() => 'fine')] }).tick()
+
+    expect(await stage.get(poison)).toMatchObject({ state: 'dead', reason: 'crashed', crashes: 3 })
+    expect(await stage.get(neighbour)).toMatchObject({ state: 'succeeded', crashes: 1 })
+  })
+
+  test('a long suspect lets the next one start after a minute, unless one more crash would be its last', async () => {
+    const stage = openStage()
+    const ids = await enqueueSuspects(stage, 2)
+    const running = new Set<string>()
+    const worker = stage.worker({
+      handlers: [
+        work((_payload, ctx) => {
+          running.add(ctx.id)
+          return new Promise(() => {})
+        }),
+      ],
+    })
+    const upkeep = stage.upkeep()
+
+    await worker.start()
+    upkeep.start()
+    await stage.clock.advance(50_000)
+    const early = running.size
+    await stage.clock.advance(20_000)
+    const late = running.size
+    await upkeep.stop()
+    const stopping = worker.stop({ drain: 0 })
+    await stage.clock.advance(1_000)
+    await stopping
+
+    expect([early, late]).toEqual([1, 2])
+    expect(ids).toHaveLength(2)
+  })
+})
