@@ -36,7 +36,7 @@ export interface ChosenStore {
   readonly folder: string | null
 }
 
-/** The store a command means. The order is that of `connect`, which says again which one it took when it fails. */
+/** The store a command means. The order is that of `connect`. */
 export function chooseStore({ url }: StoreFlags): ChosenStore {
   const sources = [
     { value: url, source: '--url' },
@@ -89,13 +89,14 @@ export function checkExists({ folder }: ChosenStore): void {
 }
 
 /** Runs calls to a store; what it says about itself is passed on together with which one it was. */
-async function atStore<T>(store: ChosenStore, run: () => Promise<T>): Promise<T> {
+export async function atStore<T>(store: ChosenStore, run: () => Promise<T>): Promise<T> {
   try {
     return await run()
   } catch (error) {
     if (!isHoldfastError(error)) throw error
     const exitCode = exitCodeOf(error.code)
-    if (exitCode !== EXIT.cannotConnect && exitCode !== EXIT.checkFailed) throw error
+    const isAboutStore = exitCode === EXIT.cannotConnect || exitCode === EXIT.checkFailed || error.code === 'invalid_url'
+    if (!isAboutStore) throw error
     throw new CliError(error.message, { exitCode, store: store.shown, cause: error })
   }
 }

@@ -44,17 +44,19 @@ export class Fire {
     let nextMs = jittered(WAIT_MS, this.#deps.ports)
     for (let calls = 0; calls < CALLS_MAX; calls++) {
       // Broken ones stay due and come first: ask for so many more that they cannot crowd out the others.
-      const { schedules, nowMs, nextDueMs } = await this.#deps.store.due(BATCH + this.#broken.size)
+      const brokenCount = this.#broken.size
+      const { schedules, nowMs, nextDueMs } = await this.#deps.store.due(BATCH + brokenCount)
       this.#storeNowMs = nowMs
-      let fired = 0
+      let firedCount = 0
       for (const schedule of schedules) {
         const nextAtMs = await this.#fire(schedule, nowMs)
         if (nextAtMs === undefined) continue
-        fired++
+        firedCount++
         if (nextAtMs !== null) nextMs = Math.min(nextMs, nextAtMs - nowMs)
       }
       nextMs = Math.min(nextMs, nextDueMs ?? nextMs)
-      if (schedules.length < BATCH || fired === 0) break
+      const hasMoved = firedCount > 0 || this.#broken.size > brokenCount
+      if (schedules.length < BATCH + brokenCount || !hasMoved) break
     }
     return Math.max(WAIT_MS_MIN, nextMs)
   }

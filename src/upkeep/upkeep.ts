@@ -28,7 +28,7 @@ export interface UpkeepOptions {
   readonly hold?: Duration
 }
 
-export const UPKEEP_DEFAULTS = { retention: '7d', hold: '15s' } as const satisfies Required<UpkeepOptions>
+const UPKEEP_DEFAULTS = { retention: '7d', hold: '15s' } as const satisfies Required<UpkeepOptions>
 
 export interface UpkeepDeps {
   readonly store: Store

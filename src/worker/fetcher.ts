@@ -81,23 +81,28 @@ export class Fetcher {
     this.#timer?.cancel()
     // Jobs that end in this turn of the event loop make room for the same claim.
     this.#deps.ports.timers.soon(() => {
-      if (this.#isRunning) this.#inFlight = this.#round()
+      if (this.#isRunning) this.#inFlight = this.#fetch()
     })
   }
 
-  async #round(): Promise<void> {
-    const isLook = this.#isLook && !this.#isWoken
-    this.#isLook = false
-    this.#isWoken = false
+  // A full round is followed by the next at once, before this turn's settlements are written: short jobs have ended by
+  // then, and the store can look for the next while this process writes down the last.
+  async #fetch(): Promise<void> {
+    const { slots, settings } = this.#deps
     try {
-      const count = await this.claimRound()
-      this.#contact.found()
+      let isLook: boolean
+      let count: number
+      do {
+        isLook = this.#isLook && !this.#isWoken
+        this.#isLook = false
+        this.#isWoken = false
+        count = await this.claimRound()
+        this.#contact.found()
+        if (this.#isWoken) this.#mayBeMore = true
+      } while (this.#mayBeMore && this.#isRunning && slots.isHungry())
       this.#isBusy = false
-      if (this.#mayBeMore || this.#isWoken) {
-        this.#mayBeMore = true
-        this.#pauseMs = this.#deps.settings.pollMinMs
-        this.nudge()
-      } else this.#pause(count, isLook)
+      if (this.#mayBeMore) this.#pauseMs = settings.pollMinMs
+      else this.#pause(count, isLook)
     } catch (error) {
       this.#lookAgainAfter(this.#contact.lost(error))
     }

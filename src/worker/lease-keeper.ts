@@ -13,7 +13,7 @@ export const TICK_MS = 500
 /** Without a sign for this long the main thread counts as blocked. */
 export const BLOCKED_AFTER_MS = 2_000
 /** A blocked main thread keeps a lease without a timeout for this long. */
-export const BLOCKED_MS_MAX = 60_000
+const BLOCKED_MS_MAX = 60_000
 
 /** What a keeper tells the worker. */
 export type KeeperReport =

@@ -7,8 +7,8 @@ import type { JobNote, Lease } from '../core/job.js'
 import { encodeResult, LOG_LINE_BYTES_MAX, safeText } from '../core/json.js'
 import type { Store } from '../core/store.js'
 
-export const LOG_LINES_MAX = 1_000
-export const PROGRESS_BYTES_MAX: number = 16 * 1024
+const LOG_LINES_MAX = 1_000
+const PROGRESS_BYTES_MAX = 16 * 1024
 const WRITE_BYTES_MAX = 4 * 1024 * 1024
 
 /** What one attempt has noted. */

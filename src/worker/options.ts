@@ -52,7 +52,7 @@ export interface WorkerSettings {
   readonly name: string | null
 }
 
-export const WORKER_DEFAULTS = {
+const WORKER_DEFAULTS = {
   concurrency: 10,
   prefetchMax: 256,
   claimBatch: 500,

@@ -250,6 +250,7 @@ describe('a store that cannot be reached', () => {
     await clock.advance(20_000)
     const firstError = await first
     const sentIds = calls.flat().map(({ id }) => id)
+    const early = await Promise.race([second, 'still waiting'])
     await clock.advance(10_000)
     const secondError = await second
 
@@ -258,6 +259,7 @@ describe('a store that cannot be reached', () => {
       /within 30s \(the connection was cut\): it may or may not have been written; enqueueing again with an idempotency key is safe$/,
     )
     expect(new Set(sentIds).size).toBe(1)
+    expect(early).toBe('still waiting')
     expect(secondError).toMatchObject({ code: 'store_unavailable' })
   })
 

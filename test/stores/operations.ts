@@ -2,7 +2,7 @@
 // far back the run saw it, so that a sequence still means something after shrinking took other operations out of it.
 
 import fc from 'fast-check'
-import type { NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
+import type { IdempotencyKey, NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
 import type { StoredError } from '../../src/core/json.js'
 import type { JobLimits } from '../../src/core/limits.js'
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
@@ -36,7 +36,7 @@ export type JobSketch =
       readonly queue: string
       readonly type: string
       readonly when: { readonly runInMs: number } | { readonly delayMs: number } | null
-      readonly key: { readonly key: string; readonly ttlMs: number | null } | null
+      readonly key: IdempotencyKey | null
       readonly after: readonly JobReference[]
     })
 
@@ -154,6 +154,10 @@ const lease: fc.Arbitrary<LeaseReference> = fc.record({
   fenceShift: fc.oneof({ weight: 20, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) }),
 })
 
+const key: fc.Arbitrary<IdempotencyKey> = fc.record({
+  key: fc.constantFrom(...KEYS),
+  ttlMs: fc.constantFrom(null, null, SECOND, MINUTE, DAY),
+})
 const sketch: fc.Arbitrary<JobSketch> = fc.record({
   queue,
   type,
@@ -166,10 +170,7 @@ const sketch: fc.Arbitrary<JobSketch> = fc.record({
     fc.record({ delayMs: fc.constantFrom(0, 1, 5_000, MINUTE, DAY) }),
   ),
   limits,
-  key: fc.option(
-    fc.record({ key: fc.constantFrom(...KEYS), ttlMs: fc.constantFrom(null, null, SECOND, MINUTE, DAY) }),
-    { freq: 2 },
-  ),
+  key: fc.option(key, { freq: 2 }),
   after: fc.oneof(
     { weight: 2, arbitrary: fc.constant([]) },
     { weight: 1, arbitrary: fc.array(job, { minLength: 1, maxLength: 3 }) },

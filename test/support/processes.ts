@@ -30,6 +30,7 @@ export interface Message {
   readonly what: string
   readonly id?: string
   readonly attempt?: number
+  readonly reason?: string
   readonly event?: HoldfastEvent
 }
 

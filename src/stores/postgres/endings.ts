@@ -16,7 +16,9 @@ SELECT asked.id, ended.state, ended.result, ended.reason, ended.error
      FROM :schema.finished
     WHERE finished.id = asked.id
     UNION ALL
-   SELECT 'dead', NULL, dead.reason, dead.error
+   SELECT 'dead', NULL, dead.reason,
+          coalesce(dead.error, (SELECT attempts.error FROM :schema.attempts
+                                 WHERE attempts.id = dead.id ORDER BY attempts.fence DESC LIMIT 1))
      FROM :schema.dead
     WHERE dead.id = asked.id
  ) AS ended

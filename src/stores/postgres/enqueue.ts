@@ -14,36 +14,31 @@ interface Row {
   readonly schedule: TickOrigin | null
 }
 
-/** Writes jobs in one statement; the answers are in the order of the jobs. */
-export async function enqueue(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
-  return write(
-    db,
-    send,
-    jobs.map((job) => ({ job, schedule: null })),
-  )
+/** Writes jobs, all or none, in the caller's transaction if there is one; the answers are in the order of the jobs. */
+export async function enqueue(db: Database, tx: Send | null, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
+  if (jobs.length === 0) return []
+  const send: Send = tx ?? ((sql, values) => db.send('enqueue', sql, values))
+  const rows = jobs.map((job) => ({ job, schedule: null }))
+  if (rows.every(isPlain)) return writePlain(db, send, rows)
+  const pieces = cut(rows)
+  // Almost always one statement writes them all and needs no transaction around it.
+  if (pieces.length === 1 || tx !== null) return writeFull(db, send, rows, pieces)
+  return db.transaction('enqueue', (inside) => writeFull(db, inside, rows, pieces))
 }
 
-/** Writes the jobs of a schedule's ticks. */
+/** Writes the jobs of a schedule's ticks, inside the transaction of their firing. */
 export async function enqueueTicks(
   db: Database,
   send: Send,
   ticks: readonly { readonly job: NewJob; readonly name: string; readonly tickMs: number }[],
 ): Promise<readonly Enqueued[]> {
-  return write(
-    db,
-    send,
-    ticks.map(({ job, name, tickMs }) => ({ job, schedule: { name, tickMs } })),
-  )
+  if (ticks.length === 0) return []
+  const rows = ticks.map(({ job, name, tickMs }) => ({ job, schedule: { name, tickMs } }))
+  return writeFull(db, send, rows, cut(rows))
 }
 
-async function write(db: Database, send: Send, rows: readonly Row[]): Promise<readonly Enqueued[]> {
-  if (rows.length === 0) return []
-  return rows.every(isPlain) ? writePlain(db, send, rows) : writeFull(db, send, rows)
-}
-
-function isPlain({ job, schedule }: Row): boolean {
+function isPlain({ job }: Row): boolean {
   return (
-    schedule === null &&
     job.when === null &&
     job.idempotencyKey === null &&
     job.after.length === 0 &&
@@ -172,52 +167,143 @@ SELECT input.id::text, coalesce(holder.id, input.id)::text, placed.state
   LEFT JOIN placed ON placed.id = input.id`,
 )
 
-async function writeFull(db: Database, send: Send, rows: readonly Row[]): Promise<readonly Enqueued[]> {
-  const orphans = await findOrphans(send, rows)
-  const { first, twins } = foldTwins(rows.filter(({ job }) => !orphans.has(job.id)))
-  const answers = await sendFull(db, send, first)
-  const blocked = first.filter(({ job }) => answers.get(job.id)?.state === 'blocked').map(({ job }) => job.id)
+/** What became of a row: written under its own id, kept away by the holder of its key, or left without a parent. */
+type Outcome = { readonly holder: string; readonly state: JobState | null } | { readonly unknownParent: string }
+
+type Pieces = readonly (readonly Row[])[]
+
+async function writeFull(db: Database, send: Send, rows: readonly Row[], pieces: Pieces): Promise<readonly Enqueued[]> {
+  const outcomes = new Map<string, Outcome>()
+  for (const piece of pieces) await writePiece(db, send, piece, outcomes)
+  const written = [...outcomes.values()].filter((outcome) => 'holder' in outcome)
+  const blocked = written.filter(({ state }) => state === 'blocked').map(({ holder }) => holder)
   const resolved = blocked.length > 0 ? await unblockChildren(db, send, blocked) : new Map<string, JobState>()
-  const open = [...answers.values()].filter(({ state }) => state === null).map(({ holder }) => holder)
+  const open = written.filter(({ state }) => state === null).map(({ holder }) => holder)
   const states = open.length > 0 ? await statesOf(send, open) : new Map<string, JobState>()
 
-  return rows.map(({ job }): Enqueued => {
-    const parent = orphans.get(job.id)
-    if (parent !== undefined) return { id: job.id, unknownParent: parent }
-    const twin = twins.get(job.id)
-    const { holder, state } = answers.get(twin ?? job.id)!
-    const current = resolved.get(holder) ?? state ?? states.get(holder) ?? 'ready'
-    return { id: holder, created: holder === job.id, state: current }
+  return rows.map(({ job: { id } }): Enqueued => {
+    const outcome = outcomes.get(id)!
+    if ('unknownParent' in outcome) return { id, unknownParent: outcome.unknownParent }
+    const { holder, state } = outcome
+    // A key that lasts for a time can outlive its job; only finished ones are pruned.
+    const current = resolved.get(holder) ?? state ?? states.get(holder) ?? 'succeeded'
+    return { id: holder, created: holder === id, state: current }
   })
 }
 
-/** Jobs that come after one that does not exist, with that one's id. */
-async function findOrphans(send: Send, rows: readonly Row[]): Promise<ReadonlyMap<string, string>> {
-  const orphans = new Map<string, string>()
-  const parents = [...new Set(rows.flatMap(({ job }) => job.after))]
-  if (parents.length === 0) return orphans
-  const known = new Set((await send(KNOWN_JOBS, [arrayOf(parents)])).map(([id]) => id))
-  for (const { job } of rows) {
-    const missing = job.after.find((parent) => !known.has(parent))
-    if (missing === undefined) known.add(job.id)
-    else orphans.set(job.id, missing)
+/** Cuts a batch where a job comes after another of it that has a key: whether that one exists is known once it is written. */
+function cut(rows: readonly Row[]): Pieces {
+  const pieces: Row[][] = []
+  const ids = new Set<string>()
+  let keyed = new Set<string>()
+  for (const row of rows) {
+    const { id, idempotencyKey, after } = row.job
+    if (ids.has(id)) continue
+    ids.add(id)
+    if (pieces.length === 0 || (keyed.size > 0 && after.some((parent) => keyed.has(parent)))) {
+      pieces.push([])
+      keyed = new Set()
+    }
+    pieces.at(-1)!.push(row)
+    if (idempotencyKey !== null) keyed.add(id)
   }
-  return orphans
+  return pieces
 }
 
-/** Of jobs in one batch that share a key only the first is sent; one statement cannot settle a key twice. */
-function foldTwins(rows: readonly Row[]): { first: readonly Row[]; twins: ReadonlyMap<string, string> } {
+async function writePiece(
+  db: Database,
+  send: Send,
+  rows: readonly Row[],
+  outcomes: Map<string, Outcome>,
+): Promise<void> {
+  const { first, twins, orphans } = await sortPiece(send, rows, outcomes)
+  for (const [id, holder] of await findHolders(db, send, orphans)) outcomes.set(id, holder)
+  for (const [id, outcome] of await sendFull(db, send, first)) outcomes.set(id, outcome)
+  for (const [id, twin] of twins) outcomes.set(id, outcomes.get(twin)!)
+}
+
+/** Rows by what can be said of them before they are written. */
+interface SortedPiece {
+  /** To be written; of several with one key the first, because one statement cannot settle a key twice. */
+  readonly first: readonly Row[]
+  /** Others with the key of a first one, by its id. */
+  readonly twins: ReadonlyMap<string, string>
+  /** Rows that come after a job that does not exist, with that one's id. */
+  readonly orphans: ReadonlyMap<Row, string>
+}
+
+async function sortPiece(send: Send, rows: readonly Row[], outcomes: Map<string, Outcome>): Promise<SortedPiece> {
+  const known = await findKnown(send, rows)
   const firstByKey = new Map<string, string>()
+  const first: Row[] = []
   const twins = new Map<string, string>()
-  const first = rows.filter(({ job }) => {
-    if (job.idempotencyKey === null) return true
-    const name = `${job.queue}\n${job.idempotencyKey.key}`
-    const holder = firstByKey.get(name)
-    if (holder === undefined) firstByKey.set(name, job.id)
-    else twins.set(job.id, holder)
-    return holder === undefined
-  })
-  return { first, twins }
+  const orphans = new Map<Row, string>()
+  for (const row of rows) {
+    const { id, after } = row.job
+    const key = keyName(row)
+    const twin = key === null ? undefined : firstByKey.get(key)
+    const unknownParent = after.find((parent) => !known.has(parent))
+    // Sent again after a lost answer: it changes nothing, and leaves its key to others if it has lost it since.
+    if (known.has(id)) outcomes.set(id, { holder: id, state: null })
+    else if (twin !== undefined) twins.set(id, twin)
+    else if (unknownParent !== undefined) orphans.set(row, unknownParent)
+    else {
+      first.push(row)
+      known.add(id)
+      if (key !== null) firstByKey.set(key, id)
+    }
+  }
+  return { first, twins, orphans }
+}
+
+function keyName({ job }: Row): string | null {
+  return job.idempotencyKey === null ? null : `${job.queue}\n${job.idempotencyKey.key}`
+}
+
+/** Which jobs exist, of those that decide about others: parents, their children, and jobs that share a key. */
+async function findKnown(send: Send, rows: readonly Row[]): Promise<Set<string>> {
+  const shares = new Map<string, number>()
+  for (const row of rows) {
+    const key = keyName(row)
+    if (key !== null) shares.set(key, (shares.get(key) ?? 0) + 1)
+  }
+  const asked = new Set<string>()
+  for (const row of rows) {
+    const { id, after } = row.job
+    if (after.length > 0 || (shares.get(keyName(row) ?? '') ?? 0) > 1) asked.add(id)
+    for (const parent of after) asked.add(parent)
+  }
+  if (asked.size === 0) return new Set()
+  return new Set((await send(KNOWN_JOBS, [arrayOf([...asked])])).map(([id]) => id!))
+}
+
+const HOLDERS = statement(
+  'key_holders',
+  `
+SELECT asked.id::text, keys.id::text AS holder
+  FROM unnest($2::uuid[], $3::text[], $4::text[]) AS asked (id, queue, key)
+  JOIN :schema.keys ON keys.queue = asked.queue AND keys.key = asked.key
+ WHERE keys.expires_at IS NULL OR keys.expires_at > coalesce($1::timestamptz, clock_timestamp())`,
+)
+
+/** The outcomes of jobs without a parent: whoever holds the key of one has taken its place all the same. */
+async function findHolders(
+  db: Database,
+  send: Send,
+  orphans: ReadonlyMap<Row, string>,
+): Promise<ReadonlyMap<string, Outcome>> {
+  const outcomes = new Map<string, Outcome>()
+  for (const [{ job }, unknownParent] of orphans) outcomes.set(job.id, { unknownParent })
+  const keyed = [...orphans.keys()].filter(({ job }) => job.idempotencyKey !== null).map(({ job }) => job)
+  if (keyed.length === 0) return outcomes
+  const held = await send(HOLDERS, [
+    db.now(),
+    arrayOf(keyed.map(({ id }) => id)),
+    arrayOf(keyed.map(({ queue }) => queue)),
+    arrayOf(keyed.map(({ idempotencyKey }) => idempotencyKey!.key)),
+  ])
+  for (const [id, holder] of held) outcomes.set(id!, { holder: holder!, state: null })
+  return outcomes
 }
 
 async function sendFull(

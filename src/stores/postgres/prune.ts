@@ -41,7 +41,7 @@ SELECT to_char(day.day, 'YYYY-MM-DD'), horizon.at::text
       JOIN pg_catalog.pg_class AS part ON part.oid = pg_inherits.inhrelid
      WHERE pg_inherits.inhparent = ':schema.jobs'::regclass
        AND part.relname ~ '^jobs_[0-9]{8}$'
-  ) AS day ON day.day + 1 <= (horizon.at AT TIME ZONE 'UTC')
+  ) AS day ON day.day + 1 < (horizon.at AT TIME ZONE 'UTC')
  ORDER BY day.day
  LIMIT $3`,
 )
@@ -55,7 +55,7 @@ WITH gone AS (
   DELETE FROM :schema.finished_rest
    WHERE finished_rest.id = ANY (ARRAY(
      SELECT id FROM :schema.finished_rest
-      WHERE finished_at <= $1::timestamptz AND id < :schema.day_floor(($1 AT TIME ZONE 'UTC')::date)
+      WHERE finished_at < $1::timestamptz AND id < :schema.day_floor((($1 - interval '1 microsecond') AT TIME ZONE 'UTC')::date)
       LIMIT $2))
   RETURNING id
 ), ids AS MATERIALIZED (

@@ -1,7 +1,7 @@
 // Queues: paused or not, and the settings for jobs that have none of their own.
 
 import type { QueueSettings, QueueView } from '../../core/job.js'
-import type { Database } from './database.js'
+import type { Database, Send } from './database.js'
 import { arrayOf, readJson, statement } from './statement.js'
 
 const KNOW_QUEUES = statement(
@@ -10,8 +10,8 @@ const KNOW_QUEUES = statement(
 )
 
 /** Writes down names that jobs were enqueued under, so that an operator finds them. */
-export async function knowQueues(db: Database, names: readonly string[]): Promise<void> {
-  await db.send('operate', KNOW_QUEUES, [arrayOf(names)])
+export async function knowQueues(send: Send, names: readonly string[]): Promise<void> {
+  await send(KNOW_QUEUES, [arrayOf(names)])
 }
 
 const audited = (change: string) => `
@@ -21,14 +21,21 @@ WITH changed AS (
 INSERT INTO :schema.audit (at, actor, action, target)
 SELECT coalesce($1::timestamptz, clock_timestamp()), $2, $3, $4`
 
-const SET_PAUSED = statement(
-  'set_paused',
-  audited(`INSERT INTO :schema.queues (name, paused) VALUES ($4, $5)
-      ON CONFLICT (name) DO UPDATE SET paused = excluded.paused`),
+const PAUSE = statement(
+  'pause',
+  audited(`INSERT INTO :schema.queues (name, paused) VALUES ($4, true)
+      ON CONFLICT (name) DO UPDATE SET paused = true`),
 )
 
-export async function setPaused(db: Database, queue: string, paused: boolean, by: string): Promise<void> {
-  await db.send('operate', SET_PAUSED, [db.now(), by, paused ? 'pause' : 'resume', queue, paused])
+export async function pause(db: Database, queue: string, by: string): Promise<void> {
+  await db.send('operate', PAUSE, [db.now(), by, 'pause', queue])
+}
+
+// A queue that nobody knows is not paused, and resuming it makes none.
+const RESUME = statement('resume', audited('UPDATE :schema.queues SET paused = false WHERE name = $4'))
+
+export async function resume(db: Database, queue: string, by: string): Promise<void> {
+  await db.send('operate', RESUME, [db.now(), by, 'resume', queue])
 }
 
 const SET_QUEUE = statement(

@@ -6,6 +6,7 @@ import { isFinished } from '../../core/states.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { enqueueTicks } from './enqueue.js'
+import { knowQueues } from './queues.js'
 import { type Row, readDate, readJson, readMs, statement } from './statement.js'
 import { statesOf } from './states.js'
 
@@ -91,6 +92,7 @@ export async function fire(db: Database, request: FireRequest, onReady: (queue: 
     if (row === undefined) return null
     const { overlap } = readJson(row[0]) as Schedule
     const jobs = await recordTicks(send, request, overlap, row[1] ?? null)
+    if (jobs.length > 0) await knowQueues(send, [...new Set(jobs.map(({ job }) => job.queue))])
     await enqueueTicks(
       db,
       send,

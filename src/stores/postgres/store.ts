@@ -15,7 +15,7 @@ import { list } from './list.js'
 import { note } from './note.js'
 import { newSweep, promote } from './promote.js'
 import { prune } from './prune.js'
-import { knowQueues, queues, setPaused, setQueue } from './queues.js'
+import { knowQueues, pause, queues, resume, setQueue } from './queues.js'
 import { discard, requeue } from './requeue.js'
 import { due, fire, removeSchedule, schedules, setSchedule, setSchedulePaused } from './schedules.js'
 import { settle } from './settle.js'
@@ -26,6 +26,9 @@ import type { WakeUps } from './wake.js'
 import { beat, leave, workers } from './workers.js'
 
 const NOW = statement('now', 'SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)::float8')
+
+// Names are remembered to save a statement; whoever makes them up by the thousand pays for it again.
+const KNOWN_QUEUES_MAX = 10_000
 
 export interface StoreParts {
   readonly db: Database
@@ -43,12 +46,13 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
   const by = (purpose: Purpose): Send => {
     return (sql, values) => db.send(purpose, sql, values)
   }
-  const [operate, upkeep, settling, writing] = [by('operate'), by('upkeep'), by('settle'), by('enqueue')]
+  const [operate, upkeep, settling] = [by('operate'), by('upkeep'), by('settle')]
 
   const remember = async (jobs: readonly NewJob[]) => {
     const fresh = new Set(jobs.map((job) => job.queue).filter((queue) => !knownQueues.has(queue)))
     if (fresh.size === 0) return
-    await knowQueues(db, [...fresh])
+    await knowQueues(operate, [...fresh])
+    if (knownQueues.size > KNOWN_QUEUES_MAX) knownQueues.clear()
     for (const queue of fresh) knownQueues.add(queue)
   }
 
@@ -58,7 +62,7 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
     async enqueue(jobs, { tx } = {}) {
       checkBatch('enqueue', jobs)
       await remember(jobs)
-      const answers = await enqueue(db, tx === undefined ? writing : db.through(tx), jobs)
+      const answers = await enqueue(db, tx === undefined ? null : db.through(tx), jobs)
       const touched = new Set<string>()
       for (const [index, answer] of answers.entries()) {
         if ('created' in answer && answer.created && answer.state === 'ready') touched.add(jobs[index]!.queue)
@@ -85,19 +89,16 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
     },
     expired: (limit) => expired(db, Math.min(limit, BATCH_MAX)),
     due: (limit) => due(db, limit),
-    async fire(request) {
-      await remember(request.ticks.map(({ job }) => job))
-      return fire(db, request, ready)
-    },
+    fire: (request) => fire(db, request, ready),
     prune: (options) => prune(db, options),
 
     cancel: (ids, actor) => cancel(db, operate, ids, actor, { asked: (id) => wakeUps.cancel(id), ready }),
     requeue: (ids, actor) => requeue(db, ids, actor, ready),
     discard: (ids, actor) => discard(db, operate, ids, actor),
     update: (id, changes, actor) => update(db, operate, id, changes, actor),
-    pause: (queue, actor) => setPaused(db, queue, true, actor),
+    pause: (queue, actor) => pause(db, queue, actor),
     async resume(queue, actor) {
-      await setPaused(db, queue, false, actor)
+      await resume(db, queue, actor)
       ready(queue)
     },
     setQueue: (queue, settings, actor) => setQueue(db, queue, settings, actor),

@@ -230,7 +230,8 @@ AS $$
 $$;
 
 -- Makes the partitions of a day, if they are missing. They are made apart and attached, because attaching lets reads and
--- writes of the other days go on. Rows of the day that fell into the default partition meanwhile move over.
+-- writes of the other days go on. Rows of the day that fell into the default partition meanwhile move over, unless they are
+-- so many that moving them would hold everyone up: then the day stays where it is, and pruning takes it row by row.
 CREATE FUNCTION :schema.open_day(day date) RETURNS boolean
   LANGUAGE plpgsql
   SET search_path = pg_catalog, pg_temp
@@ -240,6 +241,12 @@ DECLARE
   target text;
   made   boolean := false;
 BEGIN
+  IF 10000 < (SELECT count(*)
+                FROM (SELECT FROM :schema.jobs_rest
+                       WHERE jobs_rest.id >= :schema.day_floor(day) AND jobs_rest.id < :schema.day_floor(day + 1)
+                       LIMIT 10001) AS strays) THEN
+    RETURN false;
+  END IF;
   FOREACH part IN ARRAY ARRAY['jobs', 'finished', 'attempts', 'logs', 'progress'] LOOP
     target := part || to_char(day, '"_"YYYYMMDD');
     CONTINUE WHEN to_regclass(format('%I.%I', ':schema_text', target)) IS NOT NULL;
@@ -258,8 +265,8 @@ END
 $$;
 
 -- Drops the partitions of a day, carrying over what must live on: jobs that are unfinished or dead, and those that
--- finished after keep_after. Answers 'postponed' and changes nothing when that would be more than carry_max rows, because
--- the tables are locked while they are carried; 'dropped' when jobs went, 'empty' when there were none to go.
+-- finished at keep_after or later. Answers 'postponed' and changes nothing when that would be more than carry_max rows,
+-- because the tables are locked while they are carried; 'dropped' when jobs went, 'empty' when there were none to go.
 CREATE FUNCTION :schema.drop_day(day date, keep_after timestamptz, carry_max integer) RETURNS text
   LANGUAGE plpgsql
   SET search_path = pg_catalog, pg_temp
@@ -272,7 +279,7 @@ DECLARE
 BEGIN
   EXECUTE format('CREATE TEMPORARY TABLE holdfast_kept ON COMMIT DROP AS
                   SELECT jobs.id FROM %1$I.%2$I AS jobs
-                   WHERE NOT EXISTS (SELECT FROM %1$I.%3$I AS finished WHERE finished.id = jobs.id AND finished.finished_at <= $1)
+                   WHERE NOT EXISTS (SELECT FROM %1$I.%3$I AS finished WHERE finished.id = jobs.id AND finished.finished_at < $1)
                    LIMIT $2 + 1',
                  ':schema_text', 'jobs' || suffix, 'finished' || suffix)
     USING keep_after, carry_max;

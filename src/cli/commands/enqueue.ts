@@ -1,0 +1,140 @@
+// holdfast enqueue: one job from the shell.
+
+import type { Command } from 'commander'
+import type { EnqueueResult } from '../../client/enqueue-many.js'
+import type { EnqueueOptions } from '../../client/enqueue-options.js'
+import type { Duration } from '../../core/duration.js'
+import type { Holdfast } from '../../holdfast.js'
+import { duration, gather, wholeNumber } from '../arguments.js'
+import { addExamples, type Cli, writeJson } from '../command.js'
+import { addStoreOptions, chooseStore, type StoreFlags, withStore } from '../connection.js'
+import { CliError } from '../errors.js'
+import { EXIT } from '../exit-codes.js'
+import { visibleJson } from '../terminal.js'
+
+interface EnqueueFlags extends StoreFlags {
+  readonly queue?: string
+  readonly priority?: number
+  readonly delay?: Duration
+  readonly runAt?: string
+  readonly key?: string
+  readonly keyFor?: Duration
+  readonly maxAttempts?: number
+  readonly timeout?: Duration
+  readonly maxAge?: Duration
+  readonly after?: readonly string[]
+  readonly onParentDead?: string
+  readonly tag?: readonly string[]
+  readonly wait?: Duration
+}
+
+export function addEnqueue(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('enqueue')
+    .summary('enqueue one job and print its id')
+    .description('Enqueues one job and prints its id, when it is durable. With --wait, prints its result instead.')
+    .argument('<type>', 'which handler runs it')
+    .argument('[payload]', 'JSON, or - to read it from stdin (default: null)')
+    .option('--queue <name>', 'the queue (default: default)')
+    .option('--priority <number>', 'higher runs first, -32768 to 32767', wholeNumber)
+    .option('--delay <duration>', 'not before this long from now: 250ms, 30s, 5m, 2h, 7d', duration)
+    .option('--run-at <time>', 'not before this time: 2030-01-31T09:00:00Z')
+    .option('--key <text>', 'idempotency key: no second job while the first is unfinished')
+    .option('--key-for <duration>', 'keep the key this long instead, whatever becomes of the job', duration)
+    .option('--max-attempts <number>', 'how often it is tried', wholeNumber)
+    .option('--timeout <duration>', 'how long one attempt may run', duration)
+    .option('--max-age <duration>', 'dead instead of run when it is older', duration)
+    .option('--after <id>', 'runs when that job has finished; may be repeated', gather)
+    .option('--on-parent-dead <what>', 'cancel or run, when a job it comes after dies (default: cancel)')
+    .option('--tag <text>', 'for finding it; may be repeated', gather)
+    .option('--wait <duration>', 'wait this long for its result and print that', duration)
+    .action((type: string, payload: string | undefined, flags: EnqueueFlags) => enqueue(cli, type, payload, flags))
+  addStoreOptions(command, { json: 'print { id, created, state }, and with --wait { result }, as JSON' })
+  addExamples(command, [
+    [`holdfast enqueue send_email '{"to":"ada@example.com"}'`, 'run it as soon as a worker is free'],
+    [`holdfast enqueue report '{"month":"2030-01"}' --delay 1h --key report:2030-01`, 'in an hour, once'],
+    ['cat order.json | holdfast enqueue ship - --queue orders', 'the payload from a file'],
+    ['holdfast enqueue resize 42 --wait 30s', 'wait for the result'],
+  ])
+}
+
+async function enqueue(cli: Cli, type: string, text: string | undefined, flags: EnqueueFlags): Promise<void> {
+  const payload = parsePayload(text === '-' ? await readStdin() : text)
+  const options = readOptions(flags)
+  await withStore(flags, { mustExist: false }, async (holdfast) => {
+    const result = await holdfast.enqueue(type, payload, options)
+    const tell = (line: string) => {
+      if (flags.json !== true) cli.stderr.line(cli.stderr.style('dim', line))
+    }
+    tell(describe(type, result))
+    if (flags.wait !== undefined) {
+      const value = await holdfast.wait(result.id, { timeout: flags.wait })
+      if (flags.json === true) writeJson(cli, { ...result, state: 'succeeded', result: value })
+      else cli.stdout.line(visibleJson(value))
+      return
+    }
+    if (flags.json === true) writeJson(cli, result)
+    else cli.stdout.line(result.id)
+    if (flags.json !== true && !(await hasWorker(holdfast, flags.queue ?? 'default'))) {
+      tell(`no worker takes from this queue at ${chooseStore(flags).shown}: start one with \`holdfast worker ./jobs.js\``)
+    }
+  })
+}
+
+function parsePayload(text: string | undefined): unknown {
+  if (text === undefined) return null
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new CliError(`the payload must be JSON: ${(cause as Error).message}`, {
+      exitCode: EXIT.usage,
+      hint: `quote it for the shell, and text for JSON as well: '{"to":"ada"}', '"text"', 42`,
+      cause,
+    })
+  }
+}
+
+// The largest payload any connection may be opened for; the store's own limit is checked by the client.
+const STDIN_BYTES_MAX = 64 * 1024 * 1024
+
+async function readStdin(): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of process.stdin) {
+    bytes += (chunk as Buffer).length
+    if (bytes > STDIN_BYTES_MAX) {
+      throw new CliError(`the payload on stdin is over ${STDIN_BYTES_MAX} bytes`, { exitCode: EXIT.usage })
+    }
+    chunks.push(chunk as Buffer)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function readOptions(flags: EnqueueFlags): EnqueueOptions {
+  if (flags.keyFor !== undefined && flags.key === undefined) {
+    throw new CliError('--key-for says how long a key is kept, and there is no --key', { exitCode: EXIT.usage })
+  }
+  const given = {
+    queue: flags.queue,
+    priority: flags.priority,
+    delay: flags.delay,
+    runAt: flags.runAt,
+    maxAttempts: flags.maxAttempts,
+    timeout: flags.timeout,
+    maxAge: flags.maxAge,
+    after: flags.after,
+    onParentDead: flags.onParentDead,
+    tags: flags.tag,
+    idempotencyKey: flags.keyFor === undefined ? flags.key : { key: flags.key, for: flags.keyFor },
+  }
+  // The client checks each; what was not given must not be there at all.
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as EnqueueOptions
+}
+
+function describe(type: string, { created, state, id }: EnqueueResult): string {
+  return created ? `enqueued ${type}: ${state}` : `nothing enqueued: job ${id} has this key already and is ${state}`
+}
+
+async function hasWorker(holdfast: Holdfast, queue: string): Promise<boolean> {
+  return (await holdfast.workers()).some(({ queues }) => queues.includes(queue))
+}

@@ -1,0 +1,147 @@
+// holdfast worker: runs the handlers of a module until it is told to stop.
+
+import { type Command, Option } from 'commander'
+import type { Duration } from '../../core/duration.js'
+import type { HoldfastEvent } from '../../core/events.js'
+import type { Holdfast } from '../../holdfast.js'
+import { attributeUncaught } from '../../worker/current-job.js'
+import { resolveWorkerOptions, type WorkerOptions } from '../../worker/options.js'
+import type { Worker } from '../../worker/worker.js'
+import { duration, durationOrUnlimited, names, wholeNumber } from '../arguments.js'
+import { addExamples, type Cli } from '../command.js'
+import { addStoreOptions, chooseStore, openStore, type StoreFlags } from '../connection.js'
+import { reportError } from '../errors.js'
+import { isRoutine, writeEvent } from '../event-json.js'
+import { EXIT } from '../exit-codes.js'
+import { loadHandlers } from '../handler-module.js'
+import { Lifetime } from '../lifetime.js'
+import { LinePrinter } from '../lines.js'
+import { Narrator } from '../narrator.js'
+
+interface WorkerFlags extends StoreFlags {
+  readonly queues?: readonly string[]
+  readonly concurrency?: number
+  readonly claimBatch?: number
+  readonly visibilityTimeout?: Duration
+  readonly drainTimeout?: Duration | null
+  readonly log: 'all' | 'problems' | 'none'
+}
+
+export function addWorker(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('worker')
+    .summary('run the handlers of a module')
+    .description(
+      'Runs jobs with the handlers of a module: its default export, or its `handlers`, is the list.\n' +
+        'SIGTERM or Ctrl-C stops it: it claims no more, lets running jobs finish for the drain time, gives the rest back\n' +
+        'with their attempts, and exits with 0. A second signal exits at once, with 143 or 130.',
+    )
+    .argument('<module>', 'a JavaScript file')
+    .addOption(option('--queues <names>', 'comma-separated (default: those of the handlers)', names))
+    .addOption(option('--concurrency <number>', 'how many jobs run at once (default: 10)', wholeNumber))
+    .addOption(option('--claim-batch <number>', 'the most jobs one claim takes (default: 500)', wholeNumber))
+    .addOption(option('--visibility-timeout <duration>', 'the lease of a job, extended while it runs (default: 30s)', duration))
+    .addOption(option('--drain-timeout <duration>', 'or `unlimited` (default: 15s)', durationOrUnlimited))
+    .addOption(
+      new Option('--log <what>', 'what is told: on stderr, or with --json on stdout')
+        .choices(['all', 'problems', 'none'])
+        .default('problems')
+        .env('HOLDFAST_LOG'),
+    )
+    .action((module: string, flags: WorkerFlags) => work(cli, module, flags))
+  addStoreOptions(command, { json: 'tell it as JSON, one event a line' })
+  addExamples(command, [
+    ['holdfast worker ./jobs.js', 'every queue its handlers are defined for'],
+    ['holdfast worker ./jobs.js --queues email,default --concurrency 64', 'two queues, 64 jobs at once'],
+    ['HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log all', 'settings from the environment; a line for each job'],
+  ])
+}
+
+/** An option that the environment can give as well: --claim-batch is HOLDFAST_CLAIM_BATCH there. */
+function option(flags: string, description: string, read: (text: string) => unknown): Option {
+  const made = new Option(flags, description).argParser(read)
+  return made.env(`HOLDFAST_${made.name().replaceAll('-', '_').toUpperCase()}`)
+}
+
+async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void> {
+  const lifetime = new Lifetime(cli, { onUncaught: attributeUncaught })
+  const loaded = await loadHandlers(module)
+  const log = new WorkerLog(cli, flags, loaded.map(({ definition }) => definition?.type ?? ''))
+  const options = readOptions(flags, loaded.map((handler) => log.watch(handler)))
+  // Before the store is opened: a mistake in an option should not cost a connection.
+  const { queues, concurrency } = resolveWorkerOptions({ ...options, handlers: loaded })
+  const store = chooseStore(flags)
+  const holdfast = await openStore(store, flags)
+  try {
+    holdfast.on(log.hear)
+    const worker = holdfast.worker(options)
+    await worker.start()
+    const kinds = `${loaded.length} ${loaded.length === 1 ? 'type' : 'types'}`
+    log.say(`worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} at once, at ${store.shown}`)
+    await stopInTime(cli, lifetime, worker)
+  } finally {
+    await close(holdfast)
+  }
+}
+
+function readOptions(flags: WorkerFlags, handlers: WorkerOptions['handlers']): WorkerOptions {
+  const { queues, concurrency, claimBatch, visibilityTimeout, drainTimeout } = flags
+  return {
+    handlers,
+    ...(queues === undefined ? {} : { queues }),
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(claimBatch === undefined ? {} : { claimBatch }),
+    ...(visibilityTimeout === undefined ? {} : { lease: visibilityTimeout }),
+    ...(drainTimeout === undefined ? {} : { drain: drainTimeout }),
+  }
+}
+
+async function stopInTime(cli: Cli, lifetime: Lifetime, worker: Worker): Promise<void> {
+  const end = await lifetime.over
+  if (end.kind === 'error') {
+    // Always with its stack: nobody can run the moment again to see it.
+    reportError(end.error, cli.stderr, { verbose: true })
+    process.exitCode = EXIT.unexpected
+  }
+  await worker.stop()
+}
+
+async function close(holdfast: Holdfast): Promise<void> {
+  await holdfast.close()
+}
+
+/** Tells what the worker does, as it was asked to. */
+class WorkerLog {
+  readonly #cli: Cli
+  readonly #flags: WorkerFlags
+  readonly #narrator: Narrator
+
+  constructor(cli: Cli, flags: WorkerFlags, types: readonly string[]) {
+    this.#cli = cli
+    this.#flags = flags
+    const printer = new LinePrinter(cli.stderr, types)
+    this.#narrator = new Narrator((line) => {
+      if (flags.log === 'all' || !line.isRoutine) printer.print(line)
+    })
+  }
+
+  get watch(): Narrator['watch'] {
+    return (handler) => this.#narrator.watch(handler)
+  }
+
+  readonly hear = (event: HoldfastEvent): void => {
+    const { log, json } = this.#flags
+    if (log === 'none') return
+    if (json === true) {
+      if (log === 'all' || !isRoutine(event)) writeEvent(this.#cli, event)
+      return
+    }
+    this.#narrator.hear(event)
+    if (event.name === 'worker.draining') this.say(`stopping: ${event.running} running, Ctrl-C again leaves at once`)
+    if (event.name === 'worker.stopped') this.say(`stopped; ${event.released} given back unfinished`)
+  }
+
+  say(text: string): void {
+    if (this.#flags.log !== 'none' && this.#flags.json !== true) this.#cli.stderr.line(text)
+  }
+}

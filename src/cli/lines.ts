@@ -1,0 +1,55 @@
+// Lines about jobs in columns: time, type, short id, what happened. Coloured by meaning and wrapped to the terminal's
+// width; plain and whole where the output is a file or a pipe.
+
+import { shortId } from './job-ids.js'
+import type { Line, Tone } from './narrator.js'
+import { type Format, type Output, padTo, wrap } from './terminal.js'
+import { clockText } from './times.js'
+
+const FORMATS: Readonly<Record<Tone, Format | null>> = {
+  quiet: 'dim',
+  plain: null,
+  good: 'green',
+  warning: 'yellow',
+  bad: 'red',
+}
+
+const GAP = '  '
+const SUBJECT_WIDTH_MIN = 8
+const SUBJECT_WIDTH_MAX = 24
+const ID_WIDTH = shortId('000000').length
+// Narrower than this, a hanging column helps nobody.
+const TEXT_WIDTH_MIN = 20
+
+/** Prints lines to one output. */
+export class LinePrinter {
+  readonly #output: Output
+  readonly #subjectWidth: number
+
+  /** `subjects` are the types to expect: the column is as wide as the longest. */
+  constructor(output: Output, subjects: readonly string[]) {
+    this.#output = output
+    const longest = Math.max(SUBJECT_WIDTH_MIN, ...subjects.map(({ length }) => length))
+    this.#subjectWidth = Math.min(SUBJECT_WIDTH_MAX, longest)
+  }
+
+  print({ subject, id, text, tone }: Line): void {
+    const out = this.#output
+    const head = [
+      out.style('dim', clockText(new Date())),
+      padTo(subject, this.#subjectWidth),
+      out.style('dim', padTo(id === null ? '' : shortId(id), ID_WIDTH)),
+    ].join(GAP)
+    const indent = 8 + this.#subjectWidth + ID_WIDTH + 3 * GAP.length
+    const format = FORMATS[tone]
+    const [first, ...rest] = this.#fold(text, indent).map((line) => (format === null ? line : out.style(format, line)))
+    out.line(`${head}${GAP}${first}`)
+    for (const line of rest) out.line(' '.repeat(indent) + line)
+  }
+
+  #fold(text: string, indent: number): string[] {
+    const { columns } = this.#output
+    const room = columns === null ? 0 : columns - indent
+    return room < TEXT_WIDTH_MIN ? [text] : wrap(text, room)
+  }
+}

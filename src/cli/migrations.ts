@@ -1,0 +1,68 @@
+// Reading which migrations a schema has, on a connection of its own, without changing anything.
+
+import { HoldfastError } from '../core/errors.js'
+import { type EmbeddedServer, openEmbedded } from '../stores/postgres/embedded/server.js'
+import { type ConnectionSettings, Lane } from '../stores/postgres/lane.js'
+import { knownMigrations } from '../stores/postgres/migrate.js'
+import { checkSchema, inSchema } from '../stores/postgres/statement.js'
+import type { ChosenStore, StoreFlags } from './connection.js'
+
+export interface MigrationState {
+  readonly schema: string
+  readonly applied: readonly { readonly number: number; readonly name: string; readonly appliedAt: Date }[]
+  /** Those this version knows and the schema does not have. */
+  readonly missing: readonly { readonly number: number; readonly name: string }[]
+}
+
+const CONNECT_MS = 10_000
+const DEADLINE_MS = 10_000
+
+/** Reads the state of a store's schema; raises `schema_too_new` when it has migrations this version does not know. */
+export async function readMigrations(store: ChosenStore, flags: StoreFlags): Promise<MigrationState> {
+  const schema = checkSchema(flags.schema ?? 'holdfast')
+  const server = store.folder === null ? null : await openEmbedded(store.folder)
+  try {
+    const applied = await readApplied(schema, settingsOf(store, server))
+    const known = await knownMigrations()
+    checkKnown(schema, applied, known.at(-1)!.number)
+    const numbers = new Set(applied.map(({ number }) => number))
+    const missing = known.flatMap(({ number, name }) => (numbers.has(number) ? [] : [{ number, name }]))
+    return { schema, applied, missing }
+  } finally {
+    await server?.close()
+  }
+}
+
+function settingsOf({ url }: ChosenStore, server: EmbeddedServer | null): () => Promise<ConnectionSettings> {
+  return server === null ? async () => ({ connectionString: url }) : () => server.ensureRunning()
+}
+
+async function readApplied(
+  schema: string,
+  settings: () => Promise<ConnectionSettings>,
+): Promise<MigrationState['applied']> {
+  const lane = new Lane({ settings, purpose: 'read the migrations', connectMs: CONNECT_MS })
+  const run = (text: string, values: unknown[] = []) => lane.query({ name: '', text, values }, DEADLINE_MS)
+  try {
+    const [table] = await run('SELECT to_regclass($1)', [`"${schema}".migrations`])
+    if (table?.[0] == null) return []
+    const rows = await run(
+      inSchema(
+        'SELECT number, name, extract(epoch FROM applied_at) * 1000 FROM :schema.migrations ORDER BY number',
+        schema,
+      ),
+    )
+    return rows.map(([number, name, ms]) => ({ number: Number(number), name: name!, appliedAt: new Date(Number(ms)) }))
+  } finally {
+    await lane.close()
+  }
+}
+
+function checkKnown(schema: string, applied: MigrationState['applied'], last: number): void {
+  const newest = applied.at(-1)?.number ?? 0
+  if (newest <= last) return
+  throw new HoldfastError(
+    'schema_too_new',
+    `schema "${schema}" is at migration ${newest}, this version knows up to ${last}: upgrade the package`,
+  )
+}

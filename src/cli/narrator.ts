@@ -1,0 +1,174 @@
+// Tells what happens to jobs: events of the library in, lines for people out.
+
+import type { Handler, JobContext } from '../core/definition.js'
+import type { HoldfastEvent } from '../core/events.js'
+import { visible } from './terminal.js'
+import { clockText, spanText } from './times.js'
+
+/** What a line means to its reader; a terminal shows it as a colour. */
+export type Tone = 'quiet' | 'plain' | 'good' | 'warning' | 'bad'
+
+/** One line: about a job, or about the worker, the store or a schedule. */
+export interface Line {
+  /** The type of the job, or who speaks. */
+  readonly subject: string
+  readonly id: string | null
+  readonly text: string
+  readonly tone: Tone
+  /** True for what happens all the time and needs nobody's attention. */
+  readonly isRoutine: boolean
+}
+
+type EventOf<Name extends HoldfastEvent['name']> = Extract<HoldfastEvent, { name: Name }>
+
+const MESSAGE_LENGTH_MAX = 300
+
+const WHY_DEAD: Readonly<Record<string, string>> = {
+  attempts: 'all its attempts are used up',
+  dropped: 'its handler dropped it',
+  expired: 'it is older than its max age',
+  crashed: 'it took its worker down too often',
+  invalid: 'its payload does not fit its schema',
+}
+
+/** Puts the events of one process together into lines. */
+export class Narrator {
+  readonly #tell: (line: Line) => void
+  /** Attempts that have ended and are not settled yet: the one event knows why, the other what became of it. */
+  readonly #ended = new Map<string, EventOf<'job.ended'>>()
+  readonly #maxAttempts = new Map<string, number>()
+  readonly #failing = new Set<string>()
+
+  constructor(tell: (line: Line) => void) {
+    this.#tell = tell
+  }
+
+  /** The handler, watched: lines about its jobs can say how many attempts they have. */
+  watch(handler: Handler): Handler {
+    const run = (payload: never, ctx: JobContext) => {
+      this.#maxAttempts.set(ctx.id, ctx.maxAttempts)
+      return handler.run(payload, ctx)
+    }
+    return { definition: handler.definition, run }
+  }
+
+  readonly hear = (event: HoldfastEvent): void => {
+    switch (event.name) {
+      case 'job.started':
+        return this.#job(event, { text: attemptText('started', event.attempt), tone: 'quiet', isRoutine: true })
+      case 'job.ended':
+        // One whose lease is gone is not settled here.
+        if (event.outcome !== 'lost') this.#ended.set(event.id, event)
+        return
+      case 'job.settled':
+        return this.#settled(event)
+      case 'lease.lost':
+        this.#ended.delete(event.id)
+        return this.#job(event, { text: 'lease lost: it ran out and the job runs elsewhere', tone: 'warning' })
+      case 'job.stuck':
+        return this.#job(event, { text: 'its handler goes on though it was told to stop', tone: 'warning' })
+      case 'job.rescued': {
+        const gone = `its worker ${event.worker} is gone`
+        return this.#job(event, { text: `rescued: ${gone}, now ${event.state}`, tone: 'warning' })
+      }
+      default:
+        return this.#surroundings(event)
+    }
+  }
+
+  #settled(event: EventOf<'job.settled'>): void {
+    const ended = this.#ended.get(event.id)
+    const maxAttempts = this.#maxAttempts.get(event.id)
+    this.#ended.delete(event.id)
+    this.#maxAttempts.delete(event.id)
+    this.#job(event, settledText(event, ended, maxAttempts))
+  }
+
+  #surroundings(event: HoldfastEvent): void {
+    switch (event.name) {
+      case 'schedule.fired': {
+        const text = event.jobId === null ? 'skipped: the job of an earlier tick is unfinished' : 'enqueued by its schedule'
+        return this.#say(event.schedule, { text, id: event.jobId, tone: 'quiet', isRoutine: true })
+      }
+      case 'schedule.broken':
+        return this.#say('schedule', { text: `${event.schedule} cannot be read: ${short(event.error.message)}`, tone: 'bad' })
+      case 'rescue.held':
+        return this.#say('worker', { text: `waits ${spanText(event.forMs)} before rescuing lost jobs: ${event.why}` })
+      case 'loop.blocked':
+        return this.#say('worker', { text: `the event loop was blocked for ${spanText(event.forMs)}`, tone: 'warning' })
+      case 'store.failed':
+        return this.#failed(event)
+      case 'store.recovered':
+        return this.#recovered(event)
+    }
+  }
+
+  // Each activity finds out for itself that the store is away, again with every try; a reader wants to know it once.
+  #failed({ during, error }: EventOf<'store.failed'>): void {
+    const isNews = this.#failing.size === 0
+    this.#failing.add(during)
+    if (isNews) this.#say('store', { text: `${short(error.message)} · trying again`, tone: 'bad' })
+  }
+
+  #recovered({ during, afterMs }: EventOf<'store.recovered'>): void {
+    if (!this.#failing.delete(during) || this.#failing.size > 0) return
+    this.#say('store', { text: `back after ${spanText(afterMs)}`, tone: 'good' })
+  }
+
+  #job({ type, id }: { readonly type: string; readonly id: string }, said: Said): void {
+    this.#say(type, { id, ...said })
+  }
+
+  #say(subject: string, { text, id = null, tone = 'plain', isRoutine = false }: Said): void {
+    this.#tell({ subject, id, text: visible(text), tone, isRoutine })
+  }
+}
+
+interface Said {
+  readonly text: string
+  readonly id?: string | null
+  readonly tone?: Tone
+  readonly isRoutine?: boolean
+}
+
+function settledText(
+  { state, reason, delayMs }: EventOf<'job.settled'>,
+  ended: EventOf<'job.ended'> | undefined,
+  maxAttempts: number | undefined,
+): Said {
+  const error = ended?.error == null ? null : short(ended.error)
+  switch (state) {
+    case 'succeeded': {
+      const text = ended?.ranMs == null ? 'succeeded' : `succeeded in ${spanText(ended.ranMs)}`
+      return { text, tone: 'good', isRoutine: true }
+    }
+    case 'retrying': {
+      const attempt = ended === undefined ? '' : ` · attempt ${ended.attempt}${ofMax(maxAttempts)}`
+      const text = `failed: ${error ?? 'no error was kept'} · retry in ${spanText(delayMs ?? 0)}${attempt}`
+      return { text, tone: 'warning' }
+    }
+    case 'dead': {
+      const why = WHY_DEAD[reason ?? ''] ?? reason
+      return { text: `dead: ${error === null ? why : `${error} · ${why}`}`, tone: 'bad' }
+    }
+    case 'scheduled':
+      return { text: `snoozed: runs again at ${clockText(new Date(Date.now() + (delayMs ?? 0)))}`, isRoutine: true }
+    case 'ready':
+      return { text: 'given back unfinished, its attempt is not counted', tone: 'warning' }
+    default:
+      return { text: state }
+  }
+}
+
+function attemptText(what: string, attempt: number): string {
+  return attempt === 1 ? what : `${what} again, attempt ${attempt}`
+}
+
+function ofMax(maxAttempts: number | undefined): string {
+  return maxAttempts === undefined ? '' : ` of ${maxAttempts}`
+}
+
+function short(message: string): string {
+  const line = message.trim().split('\n')[0] ?? ''
+  return line.length <= MESSAGE_LENGTH_MAX ? line : `${line.slice(0, MESSAGE_LENGTH_MAX)}…`
+}

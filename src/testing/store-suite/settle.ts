@@ -1,0 +1,435 @@
+// Settle: the end of a lease, and where it puts the job.
+
+import { BATCH_MAX } from '../../core/store.js'
+import type { Facts } from './context.js'
+import {
+  cancelled,
+  dead,
+  LEASE_MS,
+  newId,
+  newJobs,
+  newNote,
+  OPERATOR,
+  released,
+  retrying,
+  SECOND_MS,
+  snoozed,
+  START_MS,
+  stale,
+  succeeded,
+} from './samples.js'
+import { claimIds, claimJob, claimJobs, codeOf, enqueueJob, everything, startJob, stateOf, viewOf } from './steps.js'
+
+const endings: Facts = {
+  'a settled job is never claimed again': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    await store.settle([succeeded(job)])
+
+    expect(await claimIds(store)).toEqual([])
+  },
+
+  'a settlement answers with the lease and where the job went': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    const answers = await store.settle([succeeded(job)])
+
+    expect(answers).toEqual([{ id: job.id, fence: job.fence, result: 'settled', state: 'succeeded' }])
+  },
+
+  'a job that succeeds keeps its result, its worker and its times': async ({ store, clock, expect }) => {
+    const job = await startJob(store, {}, { worker: 'worker-b' })
+    await clock.advance(SECOND_MS)
+
+    await store.settle([succeeded(job, { result: '{"sent":true}', ranMs: 400 })])
+
+    expect(await viewOf(store, job.id)).toMatchObject({
+      state: 'succeeded',
+      result: { sent: true },
+      worker: 'worker-b',
+      startedAt: new Date(START_MS + 600),
+      finishedAt: new Date(START_MS + SECOND_MS),
+    })
+  },
+
+  'a job whose handler never ran is shown as started when it was claimed': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await clock.advance(SECOND_MS)
+
+    await store.settle([dead(job, { ranMs: null })])
+
+    expect((await viewOf(store, job.id)).startedAt).toEqual(new Date(START_MS))
+  },
+
+  'a finished job shows no lease': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    await store.settle([succeeded(job)])
+
+    expect(await viewOf(store, job.id)).toMatchObject({ leasedUntil: null, runAt: null, cancelRequested: false })
+  },
+
+  'a job that ends as cancelled keeps its result, its worker and its times': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await clock.advance(SECOND_MS)
+
+    await store.settle([cancelled(job, { result: '7', ranMs: SECOND_MS })])
+
+    expect(await viewOf(store, job.id)).toMatchObject({
+      state: 'cancelled',
+      result: 7,
+      worker: 'worker-a',
+      startedAt: new Date(START_MS),
+      finishedAt: new Date(START_MS + SECOND_MS),
+    })
+  },
+
+  'a job that dies keeps its reason, its error, its worker and its times': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    const error = { name: 'TypeError', message: 'x is not a function', code: 'E1', stack: 'at x' }
+    await clock.advance(SECOND_MS)
+
+    await store.settle([dead(job, { reason: 'invalid', error, ranMs: 1 })])
+
+    expect(await viewOf(store, job.id)).toMatchObject({
+      state: 'dead',
+      reason: 'invalid',
+      error,
+      worker: 'worker-a',
+      startedAt: new Date(START_MS + 999),
+      finishedAt: new Date(START_MS + SECOND_MS),
+    })
+  },
+
+  ...Object.fromEntries(
+    (['attempts', 'dropped', 'expired', 'crashed', 'invalid'] as const).map((reason) => [
+      `a job can be dead for the reason ${reason}`,
+      async ({ store, expect }) => {
+        const job = await startJob(store)
+
+        await store.settle([dead(job, { reason })])
+
+        expect((await viewOf(store, job.id)).reason).toBe(reason)
+      },
+    ] satisfies [string, Facts[string]]),
+  ),
+
+  'a settlement sets attempt and crashes': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    await store.settle([dead({ ...job, attempt: 8, crashes: 3 })])
+
+    expect(await viewOf(store, job.id)).toMatchObject({ attempt: 8, crashes: 3 })
+  },
+
+  'progress and log lines outlive the lease': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.note([newNote(job, { progress: '0.5', logs: [{ atMs: START_MS, text: 'half way' }] })])
+
+    await store.settle([succeeded(job)])
+
+    const { progress, logs } = await viewOf(store, job.id)
+    expect({ progress, logs }).toEqual({ progress: 0.5, logs: [{ at: new Date(START_MS), text: 'half way' }] })
+  },
+
+  'a lease that has run out can be settled until it is rescued': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await clock.advance(2 * LEASE_MS)
+
+    const [answer] = await store.settle([succeeded(job)])
+
+    expect(answer).toMatchObject({ result: 'settled', state: 'succeeded' })
+  },
+}
+
+const goingOn: Facts = {
+  'a retry waits out its delay from the moment of the settlement': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await clock.advance(SECOND_MS)
+
+    await store.settle([retrying(job, 5_000)])
+
+    expect(await viewOf(store, job.id)).toMatchObject({
+      state: 'retrying',
+      runAt: new Date(START_MS + SECOND_MS + 5_000),
+      startedAt: null,
+      worker: null,
+      finishedAt: null,
+    })
+  },
+
+  'a retry is not claimed before it is due': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    await store.settle([retrying(job)])
+
+    expect(await claimIds(store)).toEqual([])
+  },
+
+  'a retry without delay is due at once': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.settle([retrying(job, 0)])
+
+    await store.promote(1)
+
+    expect(await claimIds(store)).toEqual([job.id])
+  },
+
+  'the next attempt is counted on from the last': async ({ store, expect }) => {
+    await store.settle([retrying(await startJob(store), 0)])
+    await store.promote(1)
+
+    expect((await claimJob(store)).attempt).toBe(2)
+  },
+
+  'a snoozed job waits for its time and has its attempt back': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    await store.settle([snoozed(job, 5_000)])
+
+    expect(await viewOf(store, job.id)).toMatchObject({
+      state: 'scheduled',
+      attempt: 0,
+      runAt: new Date(START_MS + 5_000),
+    })
+  },
+
+  'a released job is ready and has its attempt back': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    await store.settle([released(job)])
+
+    expect(await viewOf(store, job.id)).toMatchObject({ state: 'ready', attempt: 0, worker: null, leasedUntil: null })
+  },
+
+  'crashes are counted on from claim to claim': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.settle([retrying({ ...job, crashes: 2 }, 0)])
+    await store.promote(1)
+
+    expect((await claimJob(store)).crashes).toBe(2)
+  },
+}
+
+const cancelWishes: Facts = {
+  ...Object.fromEntries(
+    Object.entries({ retry: retrying, snooze: snoozed, release: released }).map(([what, settle]) => [
+      `a ${what} becomes cancelled when somebody asked for it`,
+      async ({ store, expect }) => {
+        const job = await startJob(store)
+        await store.cancel([job.id], OPERATOR)
+
+        const [answer] = await store.settle([settle(job)])
+
+        expect(answer).toMatchObject({ result: 'settled', state: 'cancelled' })
+        expect(await stateOf(store, job.id)).toBe('cancelled')
+      },
+    ] satisfies [string, Facts[string]]),
+  ),
+
+  'a job that succeeds first has succeeded, whoever asked to cancel it': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.cancel([job.id], OPERATOR)
+
+    await store.settle([succeeded(job)])
+
+    expect(await stateOf(store, job.id)).toBe('succeeded')
+  },
+
+  'a job that dies first is dead, whoever asked to cancel it': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.cancel([job.id], OPERATOR)
+
+    await store.settle([dead(job)])
+
+    expect(await stateOf(store, job.id)).toBe('dead')
+  },
+
+  'a retry that becomes cancelled shows when it ended and who ran it': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await store.cancel([job.id], OPERATOR)
+    await clock.advance(SECOND_MS)
+
+    await store.settle([retrying(job, 5_000, { ranMs: 100 })])
+
+    expect(await viewOf(store, job.id)).toMatchObject({
+      runAt: null,
+      worker: 'worker-a',
+      startedAt: new Date(START_MS + 900),
+      finishedAt: new Date(START_MS + SECOND_MS),
+    })
+  },
+}
+
+const lost: Facts = {
+  'a lease of another claim cannot settle': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    const answers = await store.settle([succeeded({ ...job, ...stale(job) })])
+
+    expect(answers).toEqual([{ ...stale(job), result: 'lost', state: null }])
+  },
+
+  'a lost settlement changes nothing': async ({ store, expect }) => {
+    const job = await startJob(store)
+    const before = await everything(store)
+
+    await store.settle([dead({ ...job, ...stale(job) })])
+
+    expect(await everything(store)).toEqual(before)
+  },
+
+  'a lease whose job was claimed again cannot settle': async ({ store, expect }) => {
+    const first = await startJob(store)
+    await store.settle([released(first)])
+    await claimJob(store)
+
+    const [answer] = await store.settle([succeeded(first)])
+
+    expect(answer).toMatchObject({ result: 'lost', state: null })
+    expect(await stateOf(store, first.id)).toBe('running')
+  },
+
+  'the lease of an unknown job cannot settle': async ({ store, expect }) => {
+    const job = await startJob(store)
+    const unknown = { ...job, id: newId() }
+
+    const answers = await store.settle([succeeded(unknown)])
+
+    expect(answers).toEqual([{ id: unknown.id, fence: unknown.fence, result: 'lost', state: null }])
+  },
+
+  'settling many leases reports exactly the lost ones': async ({ store, expect }) => {
+    const [first, second, third] = [await startJob(store), await startJob(store), await startJob(store)]
+
+    const answers = await store.settle([
+      succeeded(first),
+      succeeded({ ...second, ...stale(second) }),
+      retrying(third),
+    ])
+
+    expect(answers.map(({ result }) => result)).toEqual(['settled', 'lost', 'settled'])
+  },
+
+  'a job that was never claimed cannot be settled': async ({ store, expect }) => {
+    const id = await enqueueJob(store)
+    const job = { ...(await startJob(store, { queue: 'push' })), id }
+
+    const [answer] = await store.settle([succeeded(job)])
+
+    expect(answer).toMatchObject({ result: 'lost', state: null })
+    expect(await stateOf(store, id)).toBe('ready')
+  },
+}
+
+const repeated: Facts = {
+  'settling twice answers the same the second time': async ({ store, expect }) => {
+    const job = await startJob(store)
+    const first = await store.settle([succeeded(job)])
+
+    const second = await store.settle([succeeded(job)])
+
+    expect(second).toEqual(first)
+  },
+
+  'the first settlement counts, whatever the second says': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.settle([succeeded(job, { result: '1' })])
+    const before = await everything(store)
+
+    await store.settle([dead(job, { result: '2' })])
+
+    expect(await everything(store)).toEqual(before)
+  },
+
+  'settling twice answers with where the job is by now': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await store.settle([retrying(job)])
+    await clock.advance(SECOND_MS)
+    await store.promote(1)
+
+    const [answer] = await store.settle([retrying(job)])
+
+    expect(answer).toMatchObject({ result: 'settled', state: 'ready' })
+  },
+
+  ...Object.fromEntries(
+    Object.entries({ retrying, scheduled: snoozed, ready: released, dead, cancelled }).map(([state, settle]) => [
+      `a repeated settlement knows a job that is ${state}`,
+      async ({ store, expect }) => {
+        const job = await startJob(store)
+        await store.settle([settle(job)])
+
+        const [answer] = await store.settle([settle(job)])
+
+        expect(answer).toMatchObject({ result: 'settled', state })
+      },
+    ] satisfies [string, Facts[string]]),
+  ),
+
+  'settling twice is known after the job was revived': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.settle([dead(job)])
+    await store.requeue([job.id], OPERATOR)
+
+    const [answer] = await store.settle([dead(job)])
+
+    expect(answer).toMatchObject({ result: 'settled', state: 'ready' })
+  },
+
+  'settling twice is known after the retry was cancelled': async ({ store, expect }) => {
+    const job = await startJob(store)
+    await store.settle([retrying(job)])
+    await store.cancel([job.id], OPERATOR)
+
+    const [answer] = await store.settle([retrying(job)])
+
+    expect(answer).toMatchObject({ result: 'settled', state: 'cancelled' })
+  },
+
+  'one lease twice in a call is settled by the first and repeated by the second': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    const answers = await store.settle([succeeded(job, { result: '1' }), dead(job)])
+
+    expect(answers.map(({ state }) => state)).toEqual(['succeeded', 'succeeded'])
+    expect(await viewOf(store, job.id)).toMatchObject({ state: 'succeeded', result: 1, attempts: [] })
+  },
+}
+
+const batches: Facts = {
+  'an empty list settles nothing': async ({ store, expect }) => {
+    expect(await store.settle([])).toEqual([])
+  },
+
+  'the largest number of leases is settled in one call': async ({ store, expect }) => {
+    await store.enqueue(newJobs(BATCH_MAX))
+    const jobs = await claimJobs(store)
+
+    const answers = await store.settle(jobs.map((job) => succeeded(job, { result: '{"sent":true}' })))
+
+    expect(answers.filter(({ state }) => state === 'succeeded')).toHaveLength(BATCH_MAX)
+  },
+
+  'more settlements than the largest number are refused whole': async ({ store, expect }) => {
+    const job = await startJob(store)
+
+    const code = await codeOf((async () => store.settle(Array(BATCH_MAX + 1).fill(succeeded(job))))())
+
+    expect(code).toBe('invalid_option')
+    expect(await stateOf(store, job.id)).toBe('running')
+  },
+
+  'a call may settle its jobs in every way at once': async ({ store, expect }) => {
+    await store.enqueue(newJobs(6))
+    const ways = [succeeded, cancelled, retrying, snoozed, released, dead]
+    const jobs = await claimJobs(store)
+
+    const answers = await store.settle(jobs.map((job, index) => ways[index]!(job)))
+
+    const states = ['succeeded', 'cancelled', 'retrying', 'scheduled', 'ready', 'dead']
+    expect(answers.map(({ state }) => state)).toEqual(states)
+  },
+}
+
+export const settleFacts: Facts = { ...endings, ...goingOn, ...cancelWishes, ...lost, ...repeated, ...batches }
