@@ -15,7 +15,7 @@ export function duration(text: string): Duration {
   try {
     return durationMs(value, { name: 'it' })
   } catch {
-    throw new InvalidArgumentError("It must be a duration such as 250ms, 30s, 5m, 2h, 7d, or a number of milliseconds.")
+    throw new InvalidArgumentError('It must be a duration such as 250ms, 30s, 5m, 2h, 7d, or a number of milliseconds.')
   }
 }
 

@@ -18,10 +18,15 @@ export interface StoreFlags {
   readonly verbose?: boolean
 }
 
+const URL_HELP = 'the store (default: HOLDFAST_URL, DATABASE_URL, then embedded:.holdfast)'
+
 /** Adds the options every command takes. `json` says what its JSON is. */
-export function addStoreOptions(command: Command, { json }: { readonly json: string }): Command {
+export function addStoreOptions(
+  command: Command,
+  { json, url = URL_HELP }: { readonly json: string; readonly url?: string },
+): Command {
   return command
-    .option('--url <url>', 'the store (default: HOLDFAST_URL, DATABASE_URL, then embedded:.holdfast)')
+    .option('--url <url>', url)
     .addOption(new Option('--schema <name>', 'the PostgreSQL schema (default: holdfast)').env('HOLDFAST_SCHEMA'))
     .option('--json', json)
     .option('--verbose', 'show where an error came from')
@@ -55,7 +60,11 @@ export function describeStore(url: string, source: string): ChosenStore {
 }
 
 /** Connects; an error says which store it was. */
-export async function openStore(store: ChosenStore, flags: StoreFlags, options: ConnectOptions = {}): Promise<Holdfast> {
+export async function openStore(
+  store: ChosenStore,
+  flags: StoreFlags,
+  options: ConnectOptions = {},
+): Promise<Holdfast> {
   const schema = flags.schema === undefined ? {} : { schema: flags.schema }
   return atStore(store, () => connect(store.url, { ...schema, ...options }))
 }
@@ -95,7 +104,8 @@ export async function atStore<T>(store: ChosenStore, run: () => Promise<T>): Pro
   } catch (error) {
     if (!isHoldfastError(error)) throw error
     const exitCode = exitCodeOf(error.code)
-    const isAboutStore = exitCode === EXIT.cannotConnect || exitCode === EXIT.checkFailed || error.code === 'invalid_url'
+    const isAboutStore =
+      exitCode === EXIT.cannotConnect || exitCode === EXIT.checkFailed || error.code === 'invalid_url'
     if (!isAboutStore) throw error
     throw new CliError(error.message, { exitCode, store: store.shown, cause: error })
   }

@@ -29,8 +29,8 @@ export class CliError extends Error {
 }
 
 const HINTS: Partial<Record<ErrorCode, string>> = {
-  store_unavailable: 'check that the server runs, and that --url, HOLDFAST_URL or DATABASE_URL names it',
-  access_denied: 'check user, password and rights in --url, HOLDFAST_URL or DATABASE_URL',
+  store_unavailable: 'or name another store with --url, HOLDFAST_URL or DATABASE_URL',
+  access_denied: 'or name another store with --url, HOLDFAST_URL or DATABASE_URL',
   job_not_found: 'check the id and the store: finished jobs are pruned after their retention',
   wait_timeout: 'the job goes on: look at it with `holdfast jobs show`',
 }
@@ -41,14 +41,11 @@ export function reportError(thrown: unknown, stderr: Output, { verbose }: { read
   const cause = own?.cause ?? thrown
   const code = isHoldfastError(cause) ? cause.code : null
   const isUnexpected = own === null && code === null
-  const facts = {
-    code,
-    store: own?.store ?? null,
-    try: own?.hint ?? (code === null ? null : (HINTS[code] ?? null)) ?? (isUnexpected && !verbose ? SEE_MORE : null),
-  }
+  const hint = own?.hint ?? (code === null ? null : HINTS[code])
+  const facts = { code, store: own?.store, try: hint ?? (isUnexpected && !verbose ? SEE_MORE : null) }
   stderr.line(`${stderr.style('red', 'error:')} ${message(thrown)}`)
   for (const [label, fact] of Object.entries(facts)) {
-    if (fact !== null) stderr.line(`${stderr.style('dim', `${label}:`.padEnd(6))} ${visible(fact)}`)
+    if (fact != null) stderr.line(`${stderr.style('dim', `${label}:`.padEnd(6))} ${visible(fact)}`)
   }
   if (verbose) for (const line of stackLines(cause)) stderr.line(stderr.style('dim', visible(line)))
   return own?.exitCode ?? (code === null ? EXIT.unexpected : exitCodeOf(code))

@@ -23,13 +23,10 @@ export async function loadHandlers(path: string): Promise<readonly Handler[]> {
   const handlers = loaded.handlers ?? inside?.handlers ?? inside
   if (Array.isArray(handlers) && handlers.length > 0) return handlers as readonly Handler[]
   const found = Object.keys(loaded).map((name) => `${name}: ${show(loaded[name])}`)
-  throw new CliError(
-    `${file} has no handlers: it exports ${found.length === 0 ? 'nothing' : found.join(', ')}`,
-    {
-      exitCode: EXIT.usage,
-      hint: 'export a list, as in: export const handlers = [sendEmail.handle(async (payload, ctx) => { … })]',
-    },
-  )
+  throw new CliError(`${file} has no handlers: it exports ${found.length === 0 ? 'nothing' : found.join(', ')}`, {
+    exitCode: EXIT.usage,
+    hint: 'export a list, as in: export const handlers = [sendEmail.handle(async (payload, ctx) => { … })]',
+  })
 }
 
 async function load(file: string): Promise<Record<string, unknown>> {

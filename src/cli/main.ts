@@ -17,21 +17,33 @@ import { Output } from './terminal.js'
 /** In the order the help lists them. */
 const COMMANDS: readonly AddCommand[] = [addDev, addWorker, addEnqueue, addJobs, addStats, addMigrate]
 
+const START_HELP = `Start here:
+  $ holdfast dev             a store, a worker and examples to watch
+  $ holdfast worker --help   every command explains itself, with examples
+
+What was asked for goes to stdout, everything else to stderr; --json is for programs.`
+
 function buildProgram(cli: Cli): Command {
   const program = new Command('holdfast')
     .description('A durable job queue and scheduler for Node.js.')
     .version(VERSION, '-V, --version', 'show the version')
     .helpOption('-h, --help', 'show this help')
     .helpCommand('help [command]', 'show the help of a command')
+    .configureHelp({ subcommandTerm: nameWithArguments })
     .configureOutput({
       writeOut: (text) => cli.stdout.line(text.replace(/\n$/, '')),
       writeErr: (text) => cli.stderr.line(text.replace(/\n$/, '')),
     })
     .showHelpAfterError('(add --help to see what it takes)')
-    .addHelpText('after', `\n${EXIT_CODES_HELP}`)
+    .addHelpText('after', `\n${START_HELP}\n\n${EXIT_CODES_HELP}`)
     .exitOverride()
   for (const add of COMMANDS) add(program, cli)
   return program
+}
+
+function nameWithArguments(command: Command): string {
+  const names = command.registeredArguments.map((it) => (it.required ? `<${it.name()}>` : `[${it.name()}]`))
+  return [command.name(), ...names].join(' ')
 }
 
 async function run(cli: Cli): Promise<number> {

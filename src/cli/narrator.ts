@@ -20,6 +20,7 @@ export interface Line {
 }
 
 type EventOf<Name extends HoldfastEvent['name']> = Extract<HoldfastEvent, { name: Name }>
+type JobEvent = Extract<HoldfastEvent, { type: string }>
 
 const MESSAGE_LENGTH_MAX = 300
 
@@ -53,89 +54,94 @@ export class Narrator {
   }
 
   readonly hear = (event: HoldfastEvent): void => {
+    const said = 'type' in event ? this.#aboutJob(event) : this.#aboutSurroundings(event)
+    if (said === null) return
+    const { subject, id = null, text, tone = 'plain', isRoutine = false } = said
+    this.#tell({ subject, id, text: visible(text), tone, isRoutine })
+  }
+
+  #aboutJob(event: JobEvent): Said | null {
+    const job = { subject: event.type, id: event.id }
     switch (event.name) {
       case 'job.started':
-        return this.#job(event, { text: attemptText('started', event.attempt), tone: 'quiet', isRoutine: true })
+        return { ...job, text: startedText(event.attempt), tone: 'quiet', isRoutine: true }
       case 'job.ended':
         // One whose lease is gone is not settled here.
         if (event.outcome !== 'lost') this.#ended.set(event.id, event)
-        return
+        return null
       case 'job.settled':
-        return this.#settled(event)
+        return { ...job, ...this.#settled(event) }
       case 'lease.lost':
         this.#ended.delete(event.id)
-        return this.#job(event, { text: 'lease lost: it ran out and the job runs elsewhere', tone: 'warning' })
+        return { ...job, text: 'lease lost: it ran out and the job runs elsewhere', tone: 'warning' }
       case 'job.stuck':
-        return this.#job(event, { text: 'its handler goes on though it was told to stop', tone: 'warning' })
-      case 'job.rescued': {
-        const gone = `its worker ${event.worker} is gone`
-        return this.#job(event, { text: `rescued: ${gone}, now ${event.state}`, tone: 'warning' })
-      }
-      default:
-        return this.#surroundings(event)
+        return { ...job, text: 'its handler goes on though it was told to stop', tone: 'warning' }
+      case 'job.rescued':
+        return { ...job, text: `rescued: ${event.worker} is gone · ${event.state}`, tone: 'warning' }
     }
   }
 
-  #settled(event: EventOf<'job.settled'>): void {
+  #settled(event: EventOf<'job.settled'>): Outcome {
     const ended = this.#ended.get(event.id)
     const maxAttempts = this.#maxAttempts.get(event.id)
     this.#ended.delete(event.id)
     this.#maxAttempts.delete(event.id)
-    this.#job(event, settledText(event, ended, maxAttempts))
+    return settledText(event, ended, maxAttempts)
   }
 
-  #surroundings(event: HoldfastEvent): void {
+  #aboutSurroundings(event: Exclude<HoldfastEvent, JobEvent>): Said | null {
     switch (event.name) {
       case 'schedule.fired': {
-        const text = event.jobId === null ? 'skipped: the job of an earlier tick is unfinished' : 'enqueued by its schedule'
-        return this.#say(event.schedule, { text, id: event.jobId, tone: 'quiet', isRoutine: true })
+        const text = event.jobId === null ? 'skipped: an earlier one is unfinished' : firedText(event.tick)
+        return { subject: event.schedule, id: event.jobId, text, tone: 'quiet', isRoutine: true }
       }
-      case 'schedule.broken':
-        return this.#say('schedule', { text: `${event.schedule} cannot be read: ${short(event.error.message)}`, tone: 'bad' })
+      case 'schedule.broken': {
+        const text = `${event.schedule} cannot be read: ${short(event.error.message)}`
+        return { subject: 'schedule', text, tone: 'bad' }
+      }
       case 'rescue.held':
-        return this.#say('worker', { text: `waits ${spanText(event.forMs)} before rescuing lost jobs: ${event.why}` })
+        return { subject: 'worker', text: `waits ${spanText(event.forMs)} before it rescues lost jobs: ${event.why}` }
       case 'loop.blocked':
-        return this.#say('worker', { text: `the event loop was blocked for ${spanText(event.forMs)}`, tone: 'warning' })
+        return { subject: 'worker', text: `the event loop was blocked for ${spanText(event.forMs)}`, tone: 'warning' }
       case 'store.failed':
         return this.#failed(event)
       case 'store.recovered':
         return this.#recovered(event)
+      default:
+        return null
     }
   }
 
   // Each activity finds out for itself that the store is away, again with every try; a reader wants to know it once.
-  #failed({ during, error }: EventOf<'store.failed'>): void {
+  #failed({ during, error }: EventOf<'store.failed'>): Said | null {
     const isNews = this.#failing.size === 0
     this.#failing.add(during)
-    if (isNews) this.#say('store', { text: `${short(error.message)} · trying again`, tone: 'bad' })
+    return isNews ? { subject: 'store', text: `${short(error.message)} · trying again`, tone: 'bad' } : null
   }
 
-  #recovered({ during, afterMs }: EventOf<'store.recovered'>): void {
-    if (!this.#failing.delete(during) || this.#failing.size > 0) return
-    this.#say('store', { text: `back after ${spanText(afterMs)}`, tone: 'good' })
-  }
-
-  #job({ type, id }: { readonly type: string; readonly id: string }, said: Said): void {
-    this.#say(type, { id, ...said })
-  }
-
-  #say(subject: string, { text, id = null, tone = 'plain', isRoutine = false }: Said): void {
-    this.#tell({ subject, id, text: visible(text), tone, isRoutine })
+  #recovered({ during, afterMs }: EventOf<'store.recovered'>): Said | null {
+    if (!this.#failing.delete(during) || this.#failing.size > 0) return null
+    return { subject: 'store', text: `back after ${spanText(afterMs)}`, tone: 'good' }
   }
 }
 
-interface Said {
+/** What is said about the end of an attempt. */
+interface Outcome {
   readonly text: string
-  readonly id?: string | null
   readonly tone?: Tone
   readonly isRoutine?: boolean
+}
+
+interface Said extends Outcome {
+  readonly subject: string
+  readonly id?: string | null
 }
 
 function settledText(
   { state, reason, delayMs }: EventOf<'job.settled'>,
   ended: EventOf<'job.ended'> | undefined,
   maxAttempts: number | undefined,
-): Said {
+): Outcome {
   const error = ended?.error == null ? null : short(ended.error)
   switch (state) {
     case 'succeeded': {
@@ -143,7 +149,7 @@ function settledText(
       return { text, tone: 'good', isRoutine: true }
     }
     case 'retrying': {
-      const attempt = ended === undefined ? '' : ` · attempt ${ended.attempt}${ofMax(maxAttempts)}`
+      const attempt = ended === undefined ? '' : ` (attempt ${ended.attempt}${ofMax(maxAttempts)})`
       const text = `failed: ${error ?? 'no error was kept'} · retry in ${spanText(delayMs ?? 0)}${attempt}`
       return { text, tone: 'warning' }
     }
@@ -151,8 +157,10 @@ function settledText(
       const why = WHY_DEAD[reason ?? ''] ?? reason
       return { text: `dead: ${error === null ? why : `${error} · ${why}`}`, tone: 'bad' }
     }
-    case 'scheduled':
-      return { text: `snoozed: runs again at ${clockText(new Date(Date.now() + (delayMs ?? 0)))}`, isRoutine: true }
+    case 'scheduled': {
+      const what = ended?.outcome === 'released' ? 'given back' : 'snoozed'
+      return { text: `${what}: runs again at ${clockText(new Date(Date.now() + (delayMs ?? 0)))}`, isRoutine: true }
+    }
     case 'ready':
       return { text: 'given back unfinished, its attempt is not counted', tone: 'warning' }
     default:
@@ -160,8 +168,16 @@ function settledText(
   }
 }
 
-function attemptText(what: string, attempt: number): string {
-  return attempt === 1 ? what : `${what} again, attempt ${attempt}`
+function startedText(attempt: number): string {
+  return attempt === 1 ? 'started' : `started again, attempt ${attempt}`
+}
+
+// Later than this, nobody was there to fire it in time.
+const LATE_MS = 2_000
+
+function firedText(tick: Date): string {
+  const lateMs = Date.now() - tick.getTime()
+  return `enqueued by its schedule${lateMs < LATE_MS ? '' : `, ${spanText(lateMs)} late`}`
 }
 
 function ofMax(maxAttempts: number | undefined): string {

@@ -79,7 +79,6 @@ const GRAPHEMES = new Intl.Segmenter('en', { granularity: 'grapheme' })
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1b000}-\u{1b2ff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u
 const MARKS_ONLY = /^\p{M}+$/u
-// biome-ignore lint/suspicious/noControlCharactersInRegex: ASCII is what it looks for
 const ASCII = /^[\u0020-\u007e]*$/
 
 /** How many columns text takes in a terminal. */

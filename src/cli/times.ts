@@ -2,6 +2,7 @@
 
 /** A length of time in the largest unit that keeps it short: 12 ms, 1.4 s, 3 min, 2.5 h, 4 d. */
 export function spanText(ms: number): string {
+  if (ms < 1) return 'under 1 ms'
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 120_000) return `${short(ms / 1_000)} s`
   if (ms < 7_200_000) return `${short(ms / 60_000)} min`
@@ -21,5 +22,6 @@ export function clockText(date: Date): string {
 /** A moment for both readers and programs, and how far away it is. */
 export function momentText(date: Date, nowMs: number = Date.now()): string {
   const ms = date.getTime() - nowMs
+  if (Math.abs(ms) < 1) return `${date.toISOString()}  (now)`
   return `${date.toISOString()}  (${ms > 0 ? `in ${spanText(ms)}` : `${spanText(-ms)} ago`})`
 }

@@ -21,6 +21,11 @@ export class Contact {
     this.#during = during
   }
 
+  /** True from a failed call until one succeeds. */
+  get isLost(): boolean {
+    return this.#failures > 0
+  }
+
   /** Notes a failed call and returns how long to wait before the next one: longer each time, with jitter. */
   lost(thrown: unknown): number {
     if (this.#failures === 0) this.#lostAtMs = this.#ports.clock.monotonic()

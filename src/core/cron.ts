@@ -16,7 +16,8 @@ export interface CronTimes {
 
 /**
  * Reads an expression of five fields, or six with seconds in front; raises `invalid_schedule` for what is none.
- * A time that falls into the gap of a change to summer time runs once at the end of the gap; one that comes twice runs once.
+ * One fixed time of day that falls into the gap of a change to summer time runs at the end of the gap, and where it comes
+ * twice it runs the first time. Of several times a day those in the gap are left out, and those that come twice run twice.
  */
 export function parseCron(expression: unknown, zone: unknown): CronTimes {
   const cron = open(expression, zone)

@@ -13,7 +13,7 @@ export interface RetryOptions {
   readonly backoff?: Backoff
   /** The wait after the first failure, before jitter. Default '1s'. Not used with a list. */
   readonly base?: Duration
-  /** No wait is longer. Default '1h'. */
+  /** No wait is longer. Default '1h', or the longest wait that is written down. */
   readonly cap?: Duration
   /** Full jitter: each wait is drawn evenly from 0 to its length, so that jobs that failed together do not come back
    *  together. Default true. */
@@ -36,12 +36,15 @@ const STEPS_MAX = 100
 export function resolveRetry(what: string, options: RetryOptions): RetryPolicy {
   checkKeys(what, options, ['backoff', 'base', 'cap', 'jitter'])
   const baseMs = options.base === undefined ? RETRY_DEFAULTS.baseMs : durationMs(options.base, { name: `${what}.base` })
+  const backoff = resolveBackoff(what, options.backoff ?? RETRY_DEFAULTS.backoff)
+  // The default cap is for waits that grow by themselves: one that was written down is never cut by it.
+  const writtenMs = Array.isArray(backoff) ? Math.max(...backoff) : baseMs
   const capMs =
     options.cap === undefined
-      ? Math.max(RETRY_DEFAULTS.capMs, baseMs)
+      ? Math.max(RETRY_DEFAULTS.capMs, writtenMs)
       : durationMs(options.cap, { name: `${what}.cap`, minMs: baseMs })
   return {
-    backoff: resolveBackoff(what, options.backoff ?? RETRY_DEFAULTS.backoff),
+    backoff,
     baseMs,
     capMs,
     jitter: options.jitter === undefined ? RETRY_DEFAULTS.jitter : checkBoolean(`${what}.jitter`, options.jitter),

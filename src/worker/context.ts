@@ -77,19 +77,25 @@ export class RunContext implements JobContext, FailableContext {
     return this.#held.signal
   }
 
-  progress(value: unknown): void {
-    this.#notes()?.progress(value)
+  // Functions and not methods, so that a handler may take them out: async (payload, { signal, log }) => …
+
+  get progress(): JobContext['progress'] {
+    return (value) => this.#notes()?.progress(value)
   }
 
-  log(text: string): void {
-    this.#notes()?.log(asText(text), this.#scope.storeTime.nowMs())
+  get log(): JobContext['log'] {
+    return (text) => this.#notes()?.log(asText(text), this.#scope.storeTime.nowMs())
   }
 
-  snooze(delay: Duration): never {
-    throw new SnoozeJob(durationMs(delay, { name: 'delay' }))
+  get snooze(): JobContext['snooze'] {
+    return snooze
   }
 
-  async complete(tx: Queryable, result?: unknown): Promise<void> {
+  get complete(): JobContext['complete'] {
+    return (tx, result) => this.#complete(tx, result)
+  }
+
+  async #complete(tx: Queryable, result: unknown): Promise<void> {
     const held = this.#held
     if (held.phase === 'ended' || held.isLost) throw leaseLost(held)
     if (typeof tx?.query !== 'function') {
@@ -126,6 +132,10 @@ export class RunContext implements JobContext, FailableContext {
     this.#held.notes ??= new Notes()
     return this.#held.notes
   }
+}
+
+function snooze(delay: Duration): never {
+  throw new SnoozeJob(durationMs(delay, { name: 'delay' }))
 }
 
 function leaseLost(held: HeldJob): HoldfastError {

@@ -13,6 +13,9 @@ import type { StoreTime } from './store-time.js'
 
 // When looking finds what no wake-up announced, wake-ups are lost, and the longest pause shrinks by this much.
 const UNANNOUNCED_FACTOR = 8
+// A claim whose answer is lost leases jobs to nobody until their leases run out. After a failure the next claim asks for
+// no more than this, so that a store that answers too late does not lose a batch with every try.
+const PROBE_JOBS = 10
 
 export interface FetcherDeps {
   readonly store: Store
@@ -97,7 +100,6 @@ export class Fetcher {
         this.#isLook = false
         this.#isWoken = false
         count = await this.claimRound()
-        this.#contact.found()
         if (this.#isWoken) this.#mayBeMore = true
       } while (this.#mayBeMore && this.#isRunning && slots.isHungry())
       this.#isBusy = false
@@ -110,12 +112,12 @@ export class Fetcher {
 
   /** Claims once from every queue, and once more from those that gave their whole share, while there is room. */
   async claimRound(): Promise<number> {
-    const { slots, settings } = this.#deps
+    const { settings } = this.#deps
     let unasked = rotate(settings.queues, this.#turn++)
     let full: string[] = []
     let isRefill = false
     let count = 0
-    for (let room = slots.room(); room > 0; room = slots.room()) {
+    for (let room = this.#room(); room > 0; room = this.#room()) {
       if (unasked.length === 0) {
         // One that never runs dry must not keep the round from ending: the others get their turn again in the next.
         if (isRefill || full.length === 0 || full.length === settings.queues.length) break
@@ -126,6 +128,7 @@ export class Fetcher {
       const shares = splitRoom(unasked, room)
       const asked = shares.filter(({ limit }) => limit > 0)
       const jobs = await this.#claim(asked, room)
+      this.#contact.found()
       count += jobs.length
       full.push(...stillFull(asked, jobs))
       // With less room than queues the last of them are asked when the first have nothing.
@@ -133,6 +136,11 @@ export class Fetcher {
     }
     this.#mayBeMore = unasked.length + full.length > 0
     return count
+  }
+
+  #room(): number {
+    const room = this.#deps.slots.room()
+    return this.#contact.isLost ? Math.min(PROBE_JOBS, room) : room
   }
 
   async #claim(shares: readonly Share[], asked: number): Promise<readonly ClaimedJob[]> {

@@ -7,7 +7,7 @@ import type { Emit, HoldfastEvent } from '../core/events.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { ExtenderSpec, Store } from '../core/store.js'
 import type { HeartbeatThreadStart } from './heartbeat-thread.js'
-import { BLOCKED_AFTER_MS, type KeeperReport, LeaseKeeper, TICK_MS } from './lease-keeper.js'
+import { BLOCKED_AFTER_MS, type KeeperReport, LeaseKeeper, tickMs } from './lease-keeper.js'
 import type { LeaseTable } from './lease-table.js'
 
 // A thread that ends this often without one extension in between cannot run here, e.g. in a bundle that left it out.
@@ -122,13 +122,13 @@ export class Heartbeat {
 
   // Tells the thread that this one is alive, and notices when it was not.
   #tick(): void {
-    const { ports, table, emit } = this.#deps
+    const { ports, table, emit, heartbeatMs } = this.#deps
     const nowMs = ports.clock.monotonic()
     const silentMs = nowMs - this.#tickedMs
     this.#tickedMs = nowMs
     table.tick(nowMs)
-    if (silentMs >= BLOCKED_AFTER_MS) emit({ name: 'loop.blocked', forMs: Math.round(silentMs - TICK_MS) })
-    this.#timer = ports.timers.after(TICK_MS, () => this.#tick())
+    if (silentMs >= BLOCKED_AFTER_MS) emit({ name: 'loop.blocked', forMs: Math.round(silentMs) })
+    this.#timer = ports.timers.after(tickMs(heartbeatMs), () => this.#tick())
   }
 
   #hear(report: KeeperReport): void {

@@ -8,8 +8,11 @@ import type { Ports, Timer } from '../core/ports.js'
 import { BATCH_MAX, type Extension } from '../core/store.js'
 import type { HeldLease, LeaseTable } from './lease-table.js'
 
-/** How often the main thread says that it is alive, in milliseconds. */
-export const TICK_MS = 500
+/** How often the main thread says that it is alive, in milliseconds: twice between two extensions, or more often. */
+export function tickMs(heartbeatMs: number): number {
+  return Math.min(500, Math.ceil(heartbeatMs / 2))
+}
+
 /** Without a sign for this long the main thread counts as blocked. */
 export const BLOCKED_AFTER_MS = 2_000
 /** A blocked main thread keeps a lease without a timeout for this long. */
@@ -81,7 +84,7 @@ export class LeaseKeeper {
       })
       return
     }
-    const waitMs = isApart ? Math.min(this.#dueMs - nowMs, TICK_MS) : this.#dueMs - nowMs
+    const waitMs = isApart ? Math.min(this.#dueMs - nowMs, tickMs(this.#deps.heartbeatMs)) : this.#dueMs - nowMs
     this.#timer = ports.timers.after(Math.max(1, waitMs), () => this.#look())
   }
 

@@ -3,7 +3,7 @@
 // take now is sent again, and a row it refuses is found and sent without what may have offended it.
 
 import { Contact } from '../core/contact.js'
-import { HoldfastError, isHoldfastError } from '../core/errors.js'
+import { type ErrorCode, HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { SettledJob } from '../core/job.js'
 import { type Ports, sleep } from '../core/ports.js'
@@ -136,9 +136,18 @@ export class Settler {
   }
 }
 
-// Other failures are about the store, not about what it was sent, and pass.
+// These are about the store, not about what it was sent, and pass.
+const PASSING: readonly ErrorCode[] = [
+  'store_unavailable',
+  'store_read_only',
+  'access_denied',
+  'schema_missing',
+  'schema_too_new',
+  'closed',
+]
+
 function isRefusal(error: unknown): boolean {
-  return !isHoldfastError(error) || error.code === 'store_refused'
+  return !isHoldfastError(error) || !(error.retryable || PASSING.includes(error.code))
 }
 
 function strip(settled: SettledJob, error: unknown): SettledJob {

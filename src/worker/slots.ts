@@ -21,7 +21,7 @@ const SUSPECTS_WAITING_MAX = 256
 const SUSPECT_DELAY_MS = 1_000
 // Most poison kills soon. After this time the next suspect may start beside one that is still running, unless either of
 // them would be dead after one more crash: those run alone to the end.
-const SUSPECT_ALONE_MS = 60_000
+const SUSPECT_ALONE_MS = 5_000
 // A handler must not start with a lease that is about to run out.
 const LEASE_MARGIN = 0.2
 const MEAN_WEIGHT = 0.05

@@ -145,6 +145,9 @@ export class Worker {
   /** Begins to claim and run jobs. A store that is away is waited for. Raises `closed` after `stop()`. */
   async start(): Promise<void> {
     if (this.#state === 'started') return
+    if (this.#state === 'ticking') {
+      throw new HoldfastError('wrong_state', `worker ${this.id} cannot start while tick() is under way: await it first`)
+    }
     if (this.#state !== 'new') {
       throw new HoldfastError('closed', `worker ${this.id} has been stopped and cannot start again: make another`)
     }
@@ -194,7 +197,7 @@ export class Worker {
     } finally {
       await this.#heartbeat.stop()
       this.#unlisten()
-      this.#state = 'new'
+      if (this.#state === 'ticking') this.#state = 'new'
     }
   }
 

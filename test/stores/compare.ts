@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
 import type { JobSummary } from '../../src/core/job.js'
 import type { JobState } from '../../src/core/states.js'
-import type { Claim, JobChanges, ListRequest, Pruned, SettleResult, Store } from '../../src/core/store.js'
+import type { JobChanges, ListRequest, Pruned, Store } from '../../src/core/store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
 import { type Kind, type Operation, QUEUES } from './operations.js'
 import { Seen } from './seen.js'
@@ -74,14 +74,17 @@ async function callOf(operation: Operation, seen: Seen, { reference, clock }: Co
   switch (operation.kind) {
     case 'enqueue': {
       const jobs = operation.jobs.map((sketch) => seen.send(sketch))
-      return call((store) => store.enqueue(jobs))
+      return call(
+        (store) => store.enqueue(jobs),
+        (answers) => seen.enqueued(answers),
+      )
     }
     case 'claim': {
       const { types, worker, leaseMs } = operation
       const queues = operation.queues.map(({ queue, limit }) => ({ queue: seen.queue(queue), limit }))
       return call(
         (store) => store.claim({ queues, types, worker, leaseMs }),
-        (claim: Claim) => seen.claimed(claim),
+        (claim) => seen.claimed(claim),
       )
     }
     case 'begin':
@@ -102,7 +105,7 @@ async function callOf(operation: Operation, seen: Seen, { reference, clock }: Co
       const jobs = operation.jobs.map((sketch) => seen.settlement(sketch))
       return call(
         (store) => store.settle(jobs, { onlyExpired }),
-        (results: readonly SettleResult[]) => seen.settled(results),
+        (results) => seen.settled(results),
       )
     }
     case 'promote':
@@ -136,7 +139,10 @@ async function fireCall(operation: Of<'fire'>, seen: Seen, reference: Store, now
     ...{ name, ticks, expectedNextAtMs: nextAtMs + expectedOffMs },
     nextAtMs: nextInMs === null ? null : nowMs + nextInMs,
   }
-  return call((store) => store.fire(request))
+  return call(
+    (store) => store.fire(request),
+    (fired) => seen.fired(fired),
+  )
 }
 
 const NO_SCHEDULE = {
@@ -165,7 +171,7 @@ function operatorCall(operation: Operation, seen: Seen, nowMs: number): Call {
       const ids = operation.jobs.map((job) => (ofDead ? seen.deadJob(job) : seen.job(job)))
       return call<readonly { id: string; result: string }[]>(
         (store) => store[kind](ids, BY),
-        (results) => seen.revived(results.filter(({ result }) => result !== 'refused').map(({ id }) => id)),
+        (results) => seen.operated(results),
       )
     }
     case 'update': {
@@ -176,7 +182,10 @@ function operatorCall(operation: Operation, seen: Seen, nowMs: number): Call {
         ...(runInMs === undefined ? {} : { runAtMs: runInMs === null ? null : nowMs + runInMs }),
         ...(payload === undefined ? {} : { payload }),
       }
-      return call((store) => store.update(id, changes, BY))
+      return call(
+        (store) => store.update(id, changes, BY),
+        (result) => seen.operated([result]),
+      )
     }
     case 'pause':
     case 'resume':
@@ -204,9 +213,10 @@ function lookCall(operation: Operation, seen: Seen): Call {
       return call((store) => store.get(id))
     }
     case 'list': {
-      const { kind: _, limit, before, queue, ...rest } = operation
-      const filter = queue === undefined ? rest : { ...rest, queue: seen.queue(queue) }
-      const request = { filter, limit, before: before === null ? null : seen.job(before) }
+      const { queue } = operation.filter
+      const filter = { ...operation.filter, ...(queue === undefined ? {} : { queue: seen.queue(queue) }) }
+      const before = operation.before === null ? null : seen.job(operation.before)
+      const request = { filter, limit: operation.limit, before }
       return call((store) => readPages(store, request))
     }
     case 'stats': {
@@ -251,7 +261,7 @@ function lastLook(seen: Seen, tally: Tally): Call[] {
   return [
     call(
       (store) => readPages(store, { filter: {}, limit: 200, before: null }, 50),
-      (jobs: JobSummary[]) => {
+      (jobs) => {
         for (const { state } of jobs) tally.states.add(state)
       },
     ),

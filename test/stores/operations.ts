@@ -2,11 +2,11 @@
 // far back the run saw it, so that a sequence still means something after shrinking took other operations out of it.
 
 import fc from 'fast-check'
-import type { IdempotencyKey, NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
+import type { IdempotencyKey, JobFilter, NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
 import type { StoredError } from '../../src/core/json.js'
 import type { JobLimits } from '../../src/core/limits.js'
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
-import { DEAD_REASONS, type DeadReason, JOB_STATES, type JobState } from '../../src/core/states.js'
+import { DEAD_REASONS, type DeadReason, JOB_STATES } from '../../src/core/states.js'
 
 export const QUEUES = ['email', 'image', 'report'] as const
 const TYPES = ['send', 'resize', 'print'] as const
@@ -115,10 +115,7 @@ export type Operation =
   | { readonly kind: 'get'; readonly job: JobReference }
   | {
       readonly kind: 'list'
-      readonly state?: JobState
-      readonly queue?: string
-      readonly type?: string
-      readonly tag?: string
+      readonly filter: JobFilter
       readonly limit: number
       readonly before: JobReference | null
     }
@@ -151,13 +148,14 @@ const job: fc.Arbitrary<JobReference> = fc.oneof(
 const lease: fc.Arbitrary<LeaseReference> = fc.record({
   of: fc.constantFrom('held', 'held', 'held', 'any'),
   back,
-  fenceShift: fc.oneof({ weight: 20, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) }),
+  // A wrong fence is one below, or one that no claim has got to yet.
+  fenceShift: fc.oneof({ weight: 20, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1e9) }),
 })
 
-const key: fc.Arbitrary<IdempotencyKey> = fc.record({
-  key: fc.constantFrom(...KEYS),
-  ttlMs: fc.constantFrom(null, null, SECOND, MINUTE, DAY),
-})
+const key: fc.Arbitrary<IdempotencyKey | null> = fc.oneof(
+  fc.constant(null),
+  fc.record({ key: fc.constantFrom(...KEYS), ttlMs: fc.constantFrom(null, null, SECOND, MINUTE, DAY) }),
+)
 const sketch: fc.Arbitrary<JobSketch> = fc.record({
   queue,
   type,
@@ -170,7 +168,7 @@ const sketch: fc.Arbitrary<JobSketch> = fc.record({
     fc.record({ delayMs: fc.constantFrom(0, 1, 5_000, MINUTE, DAY) }),
   ),
   limits,
-  key: fc.option(key, { freq: 2 }),
+  key,
   after: fc.oneof(
     { weight: 2, arbitrary: fc.constant([]) },
     { weight: 1, arbitrary: fc.array(job, { minLength: 1, maxLength: 3 }) },
@@ -228,6 +226,15 @@ const leases = fc.array(lease, { minLength: 0, maxLength: 4 })
 const leaseMs = fc.constantFrom(1, SECOND, 30 * SECOND, DAY)
 const limit = fc.constantFrom(1, 2, 5, 100)
 const schedule = fc.constantFrom(...SCHEDULES)
+const state = fc.constantFrom(...JOB_STATES)
+const tag = fc.constantFrom(...TAGS)
+const filter: fc.Arbitrary<JobFilter> = fc.oneof(
+  fc.constant({}),
+  fc.record({ state }),
+  fc.record({ queue }),
+  fc.record({ type, tag }),
+  fc.record({ state, queue, type, tag }, { requiredKeys: [] }),
+)
 const nextInMs = fc.constantFrom(-HOUR, -1, 0, 1, MINUTE, HOUR)
 
 const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary: fc.Arbitrary<Operation> }>> = {
@@ -241,7 +248,7 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
     jobs: fc.oneof({ weight: 1, arbitrary: enqueued(plainSketch, 8) }, { weight: 2, arbitrary: enqueued(sketch, 12) }),
   }),
   claim: verb(18, 'claim', {
-    queues: fc.array(fc.record({ queue, limit: fc.constantFrom(1, 2, 5, 0, 50) }), { minLength: 1, maxLength: 4 }),
+    queues: fc.array(fc.record({ queue, limit: fc.constantFrom(1, 2, 5, 50, 3, 0) }), { minLength: 1, maxLength: 4 }),
     types: fc.option(fc.subarray([...TYPES]), { freq: 3 }),
     worker: fc.constantFrom(...WORKERS),
     leaseMs,
@@ -268,11 +275,11 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
   due: verb(2, 'due', { limit: fc.constantFrom(1, 5) }),
   fire: verb(4, 'fire', {
     name: schedule,
-    expectedOffMs: fc.constantFrom(0, 0, 0, 0, 1),
+    expectedOffMs: fc.constantFrom(0, 0, 0, 0, 0, 0, 1),
     tickOffsMs: fc.array(fc.constantFrom(0, -MINUTE, -HOUR, -DAY, -40 * DAY), { maxLength: 3 }),
     nextInMs: fc.option(nextInMs, { freq: 9 }),
   }),
-  prune: verb(1, 'prune', { retentionMs: fc.constantFrom(0, HOUR, DAY, 3 * DAY) }),
+  prune: verb(0, 'prune', { retentionMs: fc.constantFrom(0, HOUR, DAY, 3 * DAY) }),
   cancel: verb(5, 'cancel', { jobs: fc.array(job, { maxLength: 3 }), ofDead: fc.constantFrom(false) }),
   requeue: verb(4, 'requeue', { jobs: fc.array(job, { maxLength: 4 }), ofDead: fc.constantFrom(true, true, false) }),
   discard: verb(2, 'discard', { jobs: fc.array(job, { maxLength: 3 }), ofDead: fc.constantFrom(true, true, false) }),
@@ -297,7 +304,7 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
     } satisfies QueueSettings),
   }),
   queues: verb(1, 'queues', {}),
-  setSchedule: verb(3, 'setSchedule', {
+  setSchedule: verb(4, 'setSchedule', {
     schedule: fc.record({
       name: schedule,
       cron: fc.constantFrom('0 * * * *', '0 3 * * *'),
@@ -312,22 +319,10 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
   }),
   removeSchedule: verb(1, 'removeSchedule', { name: schedule }),
   pauseSchedule: verb(1, 'pauseSchedule', { name: schedule }),
-  resumeSchedule: verb(2, 'resumeSchedule', { name: schedule, nextInMs }),
+  resumeSchedule: verb(3, 'resumeSchedule', { name: schedule, nextInMs }),
   schedules: verb(1, 'schedules', {}),
   get: verb(6, 'get', { job }),
-  list: verb(
-    4,
-    'list',
-    {
-      state: fc.constantFrom(...JOB_STATES),
-      queue,
-      type,
-      tag: fc.constantFrom(...TAGS),
-      limit: fc.constantFrom(1, 3, 10, 200),
-      before: fc.option(job),
-    },
-    ['limit', 'before'],
-  ),
+  list: verb(4, 'list', { filter, limit: fc.constantFrom(1, 3, 10, 200), before: fc.option(job) }),
   stats: verb(3, 'stats', { queue: fc.option(queue) }),
   endings: verb(3, 'endings', { jobs: fc.array(job, { maxLength: 6 }) }),
   now: verb(1, 'now', {}),
@@ -360,7 +355,46 @@ function verb<K extends Kind, T extends object>(
   return { weight, arbitrary: record.map((given) => ({ kind, ...given }) as unknown as Operation) }
 }
 
-/** Sequences of operations, of every length up to `lengthMax` equally often. */
-export function operations(lengthMax: number): fc.Arbitrary<Operation[]> {
-  return fc.noBias(fc.array(fc.oneof(...Object.values(VERBS)), { maxLength: lengthMax, size: 'max' }))
+/** Days go by and old jobs are pruned: stores that keep jobs by the day make and drop tables, which takes its time. */
+const LONG_LIVED = [
+  verb(5, 'prune', { retentionMs: fc.constantFrom(0, HOUR, DAY, 3 * DAY) }),
+  verb(10, 'advance', { ms: fc.constantFrom(12 * HOUR, DAY, 2 * DAY) }),
+]
+
+/** Sequences of `lengthMin` to `lengthMax` operations; a failing one shrinks as far as it will. */
+export function operations(lengthMin: number, lengthMax: number): fc.Arbitrary<Operation[]> {
+  const everyday = Object.values(VERBS)
+  const sequences = (verbs: typeof everyday) =>
+    new AtLeast(fc.noBias(fc.array(fc.oneof(...verbs), { maxLength: lengthMax, size: 'max' })), lengthMin)
+  return fc.oneof(
+    { weight: 6, arbitrary: sequences(everyday) },
+    { weight: 1, arbitrary: sequences([...everyday, ...LONG_LIVED]) },
+  )
+}
+
+/** Lists that are long when they are made. A minimum in fc.array or a filter would keep them long when they shrink, too. */
+class AtLeast<T> extends fc.Arbitrary<T[]> {
+  readonly #lists: fc.Arbitrary<T[]>
+  readonly #lengthMin: number
+
+  constructor(lists: fc.Arbitrary<T[]>, lengthMin: number) {
+    super()
+    this.#lists = lists
+    this.#lengthMin = lengthMin
+  }
+
+  override generate(random: fc.Random, bias: number | undefined): fc.Value<T[]> {
+    for (;;) {
+      const list = this.#lists.generate(random, bias)
+      if (list.value.length >= this.#lengthMin) return list
+    }
+  }
+
+  override canShrinkWithoutContext(list: unknown): list is T[] {
+    return this.#lists.canShrinkWithoutContext(list)
+  }
+
+  override shrink(list: T[], context: unknown): fc.Stream<fc.Value<T[]>> {
+    return this.#lists.shrink(list, context)
+  }
 }

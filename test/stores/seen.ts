@@ -1,7 +1,7 @@
 // What a run has seen so far, and how operations find in it what they refer to.
 
 import { idMaker } from '../../src/core/id.js'
-import type { ClaimedJob, NewJob, Schedule, SettledJob } from '../../src/core/job.js'
+import type { ClaimedJob, Enqueued, NewJob, Schedule, SettledJob } from '../../src/core/job.js'
 import type { Claim, Fired, SettleResult } from '../../src/core/store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
@@ -16,6 +16,8 @@ export class Seen {
   readonly #suffix: string
   /** Every job that was sent, written or not, oldest first. */
   readonly #sent: NewJob[] = []
+  /** Ids of the jobs that were written, the one that something happened to last at the end. */
+  readonly #written = new Set<string>()
   readonly #leases: SeenLease[] = []
   #held: SeenLease[] = []
   #dead: string[] = []
@@ -33,13 +35,19 @@ export class Seen {
   }
 
   job(reference: JobReference): string {
-    const known = reference === 'unknown' ? undefined : nth(this.#sent, reference.back)
-    return known?.id ?? this.#makeId()
+    const known = reference === 'unknown' ? undefined : nth([...this.#written], reference.back)
+    return known ?? this.#makeId()
   }
 
   deadJob(reference: JobReference): string {
     const known = reference === 'unknown' ? undefined : nth(this.#dead, reference.back)
     return known ?? this.job(reference)
+  }
+
+  /** For a job to come after: any that was sent, in this batch too, whether it was written or not. */
+  #parent(reference: JobReference): string {
+    const known = reference === 'unknown' ? undefined : nth(this.#sent, reference.back)
+    return known?.id ?? this.#makeId()
   }
 
   lease({ of, back, fenceShift }: LeaseReference): SeenLease {
@@ -64,7 +72,7 @@ export class Seen {
       queue: this.queue(queue),
       when: when !== null && 'runInMs' in when ? { runAtMs: this.#clock.now() + when.runInMs } : when,
       idempotencyKey: key,
-      after: after.map((reference) => this.job(reference)),
+      after: after.map((reference) => this.#parent(reference)),
     }
   }
 
@@ -92,11 +100,20 @@ export class Seen {
     return { ...rest, settlement: { state, ...counts } }
   }
 
+  enqueued(answers: readonly Enqueued[]): void {
+    for (const answer of answers) if ('created' in answer) this.#touch(answer.id)
+  }
+
+  fired({ jobs }: Fired): void {
+    for (const id of jobs) this.#touch(id)
+  }
+
   claimed({ jobs }: Claim): void {
     for (const { id, fence, queue, attempt, idempotencyKey } of jobs) {
       const lease = { id, fence, queue, attempt, idempotencyKey }
       this.#leases.push(lease)
       this.#held = [...this.#held.filter((held) => held.id !== id), lease]
+      this.#touch(id)
     }
   }
 
@@ -105,14 +122,23 @@ export class Seen {
       if (result === 'lost') continue
       this.#held = this.#held.filter((held) => held.id !== id || held.fence !== fence)
       if (state === 'dead' && !this.#dead.includes(id)) this.#dead.push(id)
+      this.#touch(id)
     }
   }
 
-  revived(ids: readonly string[]): void {
-    this.#dead = this.#dead.filter((id) => !ids.includes(id))
+  /** What an operator did: it leaves no job dead unless it was refused. */
+  operated(results: readonly { readonly id: string; readonly result: string }[]): void {
+    for (const { id, result } of results) {
+      if (result === 'missing' || result === 'refused') continue
+      this.#dead = this.#dead.filter((dead) => dead !== id)
+      this.#touch(id)
+    }
   }
 
-  fired(_fired: Fired): void {}
+  #touch(id: string): void {
+    this.#written.delete(id)
+    this.#written.add(id)
+  }
 }
 
 const PLAIN: JobSketch = {

@@ -33,6 +33,24 @@ describe('what a handler is given', () => {
     expect(ctx.signal.aborted).toBe(false)
   })
 
+  test('its parts work taken out of it', async () => {
+    const stage = openStage()
+    const id = await stage.enqueue()
+    const worker = stage.worker({
+      handlers: [
+        work(async (_payload, { log, progress, snooze }) => {
+          log('taken out')
+          progress(1)
+          snooze('1m')
+        }),
+      ],
+    })
+
+    await worker.tick()
+
+    expect(await stage.get(id)).toMatchObject({ state: 'scheduled', progress: 1, logs: [{ text: 'taken out' }] })
+  })
+
   test('progress and log lines of a running job are shown within a second', async () => {
     const stage = openStage()
     const id = await stage.enqueue()

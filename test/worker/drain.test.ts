@@ -142,6 +142,22 @@ describe('stop', () => {
     await expect(worker.tick()).rejects.toMatchObject({ code: 'wrong_state' })
   })
 
+  test('a worker in the middle of a tick cannot start, and a stop there lets the tick finish', async () => {
+    const stage = openStage()
+    const id = await stage.enqueue()
+    const end = gate()
+    const worker = stage.worker({ handlers: [work(() => end.promise)] })
+
+    const ticking = worker.tick()
+    await expect(worker.start()).rejects.toMatchObject({ code: 'wrong_state' })
+    await worker.stop()
+    end.open()
+    await ticking
+
+    expect(await stage.get(id)).toMatchObject({ state: 'succeeded' })
+    await expect(worker.start()).rejects.toMatchObject({ code: 'closed' })
+  })
+
   test('a store that is away does not keep a worker from stopping for ever', async () => {
     const stage = openStage()
     await stage.enqueue()

@@ -99,6 +99,24 @@ describe('while the store is away', () => {
     expect(await stage.get(id)).toMatchObject({ state: 'succeeded', result: 'ran', crashes: 1 })
   })
 
+  test('answers that stay away lose few more jobs than the first claim asked for', async () => {
+    const stage = openStage()
+    for (let index = 0; index < 1_000; index++) await stage.enqueue()
+    const worker = stage.worker({ handlers: [work(() => {})], concurrency: 100, prefetch: 0, lease: '1h' })
+
+    stage.fail(['claim'], { lose: true })
+    await worker.start()
+    await stage.clock.advance(10_000)
+    const { running } = await stage.store.stats('default')
+    stage.heal()
+    await stage.clock.advance(2_000)
+    await worker.stop()
+
+    expect(running).toBeLessThanOrEqual(100 + 10 * stage.calls('claim'))
+    expect(running).toBeLessThan(300)
+    expect((await stage.store.stats('default')).ready).toBe(0)
+  })
+
   test('a worker claims no more while too many settlements wait', async () => {
     const stage = openStage()
     for (let index = 0; index < 3_000; index++) await stage.enqueue()

@@ -76,7 +76,9 @@ async function enqueue(cli: Cli, type: string, text: string | undefined, flags: 
     if (flags.json === true) writeJson(cli, result)
     else cli.stdout.line(result.id)
     if (flags.json !== true && !(await hasWorker(holdfast, flags.queue ?? 'default'))) {
-      tell(`no worker takes from this queue at ${chooseStore(flags).shown}: start one with \`holdfast worker ./jobs.js\``)
+      tell(
+        `no worker takes from this queue at ${chooseStore(flags).shown}: start one with \`holdfast worker ./jobs.js\``,
+      )
     }
   })
 }

@@ -3,9 +3,17 @@
 import type { Command } from 'commander'
 import { HoldfastError } from '../../core/errors.js'
 import { addExamples, type Cli, writeJson } from '../command.js'
-import { addStoreOptions, atStore, type ChosenStore, checkExists, chooseStore, openStore, type StoreFlags } from '../connection.js'
+import {
+  addStoreOptions,
+  atStore,
+  type ChosenStore,
+  checkExists,
+  chooseStore,
+  openStore,
+  type StoreFlags,
+} from '../connection.js'
 import { EXIT } from '../exit-codes.js'
-import { type MigrationState, readMigrations } from '../migrations.js'
+import type { MigrationState } from '../migrations.js'
 
 interface MigrateFlags extends StoreFlags {
   readonly check?: boolean
@@ -16,7 +24,7 @@ export function addMigrate(parent: Command, cli: Cli): void {
     .command('migrate')
     .summary("bring the store's schema up to date")
     .description(
-      'Brings the schema up to this version and lists its migrations. Every process does so by itself when it connects;\n' +
+      'Brings the schema up to this version and lists its migrations. Every process does so by itself when it connects; ' +
         'this is for doing it beforehand, with a role that may.',
     )
     .option('--check', 'change nothing; exit with 7 when a migration is missing')
@@ -35,6 +43,8 @@ async function migrate(cli: Cli, flags: MigrateFlags): Promise<void> {
   }
   if (flags.check === true) checkExists(store)
   else await (await openStore(store, flags, { upkeep: false })).close()
+  // Loaded here, because it brings the driver along, which no other command needs before it connects.
+  const { readMigrations } = await import('../migrations.js')
   const state = await atStore(store, () => readMigrations(store, flags))
   print(cli, store, state, flags)
   if (state.missing.length > 0) process.exitCode = EXIT.checkFailed

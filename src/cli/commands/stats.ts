@@ -17,7 +17,9 @@ export function addStats(parent: Command, cli: Cli): void {
   const command = parent
     .command('stats')
     .summary('show how many jobs stand where')
-    .description('Shows how many unfinished and dead jobs each queue holds, and how long the oldest ready one has waited.')
+    .description(
+      'Shows how many unfinished and dead jobs each queue holds, and how long the oldest ready one has waited.',
+    )
     .option('--queue <name>', 'only this queue')
     .action((flags: StatsFlags) => stats(cli, flags))
   addStoreOptions(command, { json: 'print { total, queues } as JSON' })
@@ -38,7 +40,8 @@ async function stats(cli: Cli, flags: StatsFlags): Promise<void> {
     const known = (await holdfast.queues()).filter(({ name }) => flags.queue === undefined || name === flags.queue)
     const queues: QueueRow[] = []
     // One after the other: a look must not take more of the store than one connection.
-    for (const { name, paused } of known.slice(0, QUEUES_MAX)) queues.push({ name, paused, ...(await holdfast.stats(name)) })
+    for (const { name, paused } of known.slice(0, QUEUES_MAX))
+      queues.push({ name, paused, ...(await holdfast.stats(name)) })
     if (flags.json === true) writeJson(cli, { total, queues })
     else print(cli, total, queues, known)
   })

@@ -1,9 +1,9 @@
 // holdfast worker: runs the handlers of a module until it is told to stop.
 
 import { type Command, Option } from 'commander'
+import type { Handler } from '../../core/definition.js'
 import type { Duration } from '../../core/duration.js'
 import type { HoldfastEvent } from '../../core/events.js'
-import type { Holdfast } from '../../holdfast.js'
 import { attributeUncaught } from '../../worker/current-job.js'
 import { resolveWorkerOptions, type WorkerOptions } from '../../worker/options.js'
 import type { Worker } from '../../worker/worker.js'
@@ -32,15 +32,17 @@ export function addWorker(parent: Command, cli: Cli): void {
     .command('worker')
     .summary('run the handlers of a module')
     .description(
-      'Runs jobs with the handlers of a module: its default export, or its `handlers`, is the list.\n' +
-        'SIGTERM or Ctrl-C stops it: it claims no more, lets running jobs finish for the drain time, gives the rest back\n' +
+      'Runs jobs with the handlers of a module: its default export, or its `handlers`, is the list. ' +
+        'SIGTERM or Ctrl-C stops it: it claims no more, lets running jobs finish for the drain time, gives the rest back ' +
         'with their attempts, and exits with 0. A second signal exits at once, with 143 or 130.',
     )
     .argument('<module>', 'a JavaScript file')
     .addOption(option('--queues <names>', 'comma-separated (default: those of the handlers)', names))
     .addOption(option('--concurrency <number>', 'how many jobs run at once (default: 10)', wholeNumber))
     .addOption(option('--claim-batch <number>', 'the most jobs one claim takes (default: 500)', wholeNumber))
-    .addOption(option('--visibility-timeout <duration>', 'the lease of a job, extended while it runs (default: 30s)', duration))
+    .addOption(
+      option('--visibility-timeout <duration>', 'the lease of a job, extended while it runs (default: 30s)', duration),
+    )
     .addOption(option('--drain-timeout <duration>', 'or `unlimited` (default: 15s)', durationOrUnlimited))
     .addOption(
       new Option('--log <what>', 'what is told: on stderr, or with --json on stdout')
@@ -53,7 +55,10 @@ export function addWorker(parent: Command, cli: Cli): void {
   addExamples(command, [
     ['holdfast worker ./jobs.js', 'every queue its handlers are defined for'],
     ['holdfast worker ./jobs.js --queues email,default --concurrency 64', 'two queues, 64 jobs at once'],
-    ['HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log all', 'settings from the environment; a line for each job'],
+    [
+      'HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log all',
+      'settings from the environment; a line for each job',
+    ],
   ])
 }
 
@@ -65,22 +70,21 @@ function option(flags: string, description: string, read: (text: string) => unkn
 
 async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void> {
   const lifetime = new Lifetime(cli, { onUncaught: attributeUncaught })
-  const loaded = await loadHandlers(module)
-  const log = new WorkerLog(cli, flags, loaded.map(({ definition }) => definition?.type ?? ''))
-  const options = readOptions(flags, loaded.map((handler) => log.watch(handler)))
+  const handlers = await loadHandlers(module)
   // Before the store is opened: a mistake in an option should not cost a connection.
-  const { queues, concurrency } = resolveWorkerOptions({ ...options, handlers: loaded })
+  const { queues, concurrency } = resolveWorkerOptions(readOptions(flags, handlers))
+  const log = new WorkerLog(cli, flags, handlers)
   const store = chooseStore(flags)
   const holdfast = await openStore(store, flags)
   try {
     holdfast.on(log.hear)
-    const worker = holdfast.worker(options)
+    const worker = holdfast.worker(readOptions(flags, log.watched))
     await worker.start()
-    const kinds = `${loaded.length} ${loaded.length === 1 ? 'type' : 'types'}`
+    const kinds = `${handlers.length} ${handlers.length === 1 ? 'type' : 'types'}`
     log.say(`worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} at once, at ${store.shown}`)
     await stopInTime(cli, lifetime, worker)
   } finally {
-    await close(holdfast)
+    await holdfast.close()
   }
 }
 
@@ -106,27 +110,26 @@ async function stopInTime(cli: Cli, lifetime: Lifetime, worker: Worker): Promise
   await worker.stop()
 }
 
-async function close(holdfast: Holdfast): Promise<void> {
-  await holdfast.close()
-}
-
 /** Tells what the worker does, as it was asked to. */
 class WorkerLog {
   readonly #cli: Cli
   readonly #flags: WorkerFlags
   readonly #narrator: Narrator
+  /** The handlers to give to the worker, so that lines can say more about their jobs. */
+  readonly watched: readonly Handler[]
 
-  constructor(cli: Cli, flags: WorkerFlags, types: readonly string[]) {
+  constructor(cli: Cli, flags: WorkerFlags, handlers: readonly Handler[]) {
     this.#cli = cli
     this.#flags = flags
-    const printer = new LinePrinter(cli.stderr, types)
-    this.#narrator = new Narrator((line) => {
+    const printer = new LinePrinter(
+      cli.stderr,
+      handlers.map(({ definition }) => definition.type),
+    )
+    const narrator = new Narrator((line) => {
       if (flags.log === 'all' || !line.isRoutine) printer.print(line)
     })
-  }
-
-  get watch(): Narrator['watch'] {
-    return (handler) => this.#narrator.watch(handler)
+    this.#narrator = narrator
+    this.watched = handlers.map((handler) => narrator.watch(handler))
   }
 
   readonly hear = (event: HoldfastEvent): void => {

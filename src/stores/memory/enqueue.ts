@@ -2,11 +2,13 @@
 
 import type { Enqueued, NewJob } from '../../core/job.js'
 import { keyHolder, takeKey } from './keys.js'
-import { FRONT, type Job, type Memory, NORMAL, openQueue } from './memory.js'
+import { entryOf, FRONT, type Job, type Memory, NORMAL, openQueue } from './memory.js'
 import { goOn, put, putReady, putTimed } from './moves.js'
 
 export function enqueue(memory: Memory, jobs: readonly NewJob[], nowMs: number): Enqueued[] {
-  const answers = jobs.map((job) => write(memory, job, null, nowMs))
+  // A job that is in the call twice is written once and answered alike.
+  const written = new Map<string, Written>()
+  const answers = jobs.map((job) => entryOf(written, job.id, () => write(memory, job, null, nowMs)))
   // A job may come after others of its batch, so none goes on before all are written.
   goOn(memory, jobs, nowMs)
   return answers.map((answer) => withState(memory, answer))

@@ -30,7 +30,8 @@ export function settle(
 
 function repeated(memory: Memory, { id, fence }: SettledJob): SettleResult {
   const job = memory.jobs.get(id)
-  const tookEffect = job !== undefined && job.state !== 'running' && job.fence === fence
+  // A job that was never claimed has no fence, so that nothing can repeat.
+  const tookEffect = job !== undefined && job.state !== 'running' && job.fence > 0 && job.fence === fence
   return tookEffect ? { id, fence, result: 'settled', state: job.state } : { id, fence, result: 'lost', state: null }
 }
 

@@ -34,34 +34,34 @@ WITH moment AS MATERIALIZED (
   DELETE FROM :schema.ready
    WHERE ready.ctid = ANY (ARRAY(SELECT place FROM taken))
   RETURNING id, position, fence, priority, attempt, crashes, queue, type
+), claimed AS MATERIALIZED (
+  SELECT left_line.id, left_line.position, left_line.priority, left_line.queue, left_line.type, moment.now,
+         -- Counts on from the last claim, and is never below the time: a failover that loses commits cannot hand it out twice.
+         greatest(coalesce(left_line.fence, 0) + 1, floor(extract(epoch FROM moment.now) * 1000)::bigint) AS fence,
+         coalesce(left_line.attempt, 0) + 1 AS attempt, coalesce(left_line.crashes, 0) AS crashes
+    FROM left_line, moment
 ), leased AS (
   INSERT INTO :schema.running (id, fence, claimed_at, leased_until, priority, attempt, crashes, begun, cancel_requested,
                                queue, type, worker)
-  SELECT left_line.id,
-         -- Counts on from the last claim, and is never below the time: a failover that loses commits cannot hand it out twice.
-         greatest(coalesce(left_line.fence, 0) + 1, floor(extract(epoch FROM moment.now) * 1000)::bigint),
-         moment.now, moment.now + $5 * interval '1 millisecond',
-         left_line.priority, coalesce(left_line.attempt, 0) + 1, coalesce(left_line.crashes, 0), false, false,
-         left_line.queue, left_line.type, $6
-    FROM left_line, moment
-  RETURNING id, fence, priority, attempt, crashes, queue, type
+  SELECT id, fence, now, now + $5 * interval '1 millisecond', priority, attempt, crashes, false, false, queue, type, $6
+    FROM claimed
 )
 SELECT (extract(epoch FROM moment.now) * 1000)::float8, job.*
   FROM moment
   LEFT JOIN LATERAL (
-    SELECT leased.id, leased.fence, leased.queue, leased.type, leased.priority, leased.attempt, leased.crashes,
+    -- From claimed, not from what leased returns: joined to each other again, the two cost the square of the batch.
+    SELECT claimed.id, claimed.fence, claimed.queue, claimed.type, claimed.priority, claimed.attempt, claimed.crashes,
            facts.payload, facts.version, (extract(epoch FROM facts.created_at) * 1000)::float8, facts.options,
            array_to_json(facts.tags), asked.settings
-      FROM leased
-      JOIN left_line ON left_line.id = leased.id
-      JOIN asked ON asked.queue = leased.queue
+      FROM claimed
+      JOIN asked ON asked.queue = claimed.queue
      CROSS JOIN LATERAL (
        SELECT jobs.payload, jobs.version, jobs.created_at, jobs.options, jobs.tags
          FROM :schema.jobs
-        WHERE jobs.id = leased.id
+        WHERE jobs.id = claimed.id
        OFFSET 0                                               -- fence: one look-up for each job, whatever statistics say
      ) AS facts
-     ORDER BY asked.turn, leased.priority DESC, left_line.position
+     ORDER BY asked.turn, claimed.priority DESC, claimed.position
   ) AS job ON true`,
 )
 

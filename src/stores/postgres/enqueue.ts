@@ -137,8 +137,8 @@ WITH moment AS MATERIALIZED (
   SELECT fresh.*, moment.now, moment.place + fresh.ordinal AS position,
          CASE WHEN fresh.blocked THEN 'blocked' WHEN fresh.run_at > moment.now THEN 'scheduled' ELSE 'ready' END AS state
     FROM fresh
-    JOIN written ON written.id = fresh.id
    CROSS JOIN moment
+   WHERE (fresh.id IN (SELECT id FROM written)) IS TRUE       -- not a join, which the planner would run as one loop in another
 ), into_blocked AS (
   INSERT INTO :schema.blocked (id, run_at, priority, cancel_with_parents, queue, type)
   SELECT id, run_at, priority, cancel_with_parents, queue, type

@@ -48,11 +48,16 @@ SELECT lease.id::text, lease.fence::text, row.cancel_requested::text
 const BEGIN = statement(
   'begin_suspect',
   `
+WITH held AS MATERIALIZED (
+  SELECT lease.id
+    FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)
+   CROSS JOIN LATERAL (
+     SELECT FROM :schema.running WHERE running.id = lease.id AND running.fence = lease.fence OFFSET 0
+   ) AS row
+)
 UPDATE :schema.running
    SET begun = true
-  FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)
- WHERE running.id = lease.id
-   AND running.fence = lease.fence`,
+ WHERE running.id = ANY (ARRAY(SELECT id FROM held))`,
 )
 
 export async function extend(db: Database, leases: readonly Lease[], leaseMs: number): Promise<Extension> {

@@ -10,7 +10,9 @@ const NOTE = statement(
 WITH note AS MATERIALIZED (
   SELECT note.id, note.progress, note.ordinal
     FROM unnest($1::uuid[], $2::bigint[], $3::json[]) WITH ORDINALITY AS note (id, fence, progress, ordinal)
-    JOIN :schema.running ON running.id = note.id AND running.fence = note.fence
+   CROSS JOIN LATERAL (                                       -- one look-up for each note, whatever statistics say
+     SELECT FROM :schema.running WHERE running.id = note.id AND running.fence = note.fence OFFSET 0
+   ) AS held
 ), into_progress AS (
   INSERT INTO :schema.progress (id, value)
   SELECT DISTINCT ON (id) id, progress                       -- of several for one job the last counts

@@ -9,8 +9,8 @@ import {
   released,
   retrying,
   SECOND_MS,
-  snoozed,
   START_MS,
+  snoozed,
   succeeded,
 } from './samples.js'
 import { claimJob, startJob, viewOf } from './steps.js'

@@ -11,8 +11,8 @@ import {
   released,
   retrying,
   SECOND_MS,
-  snoozed,
   START_MS,
+  snoozed,
   WORKER,
 } from './samples.js'
 import { claimIds, claimJob, enqueueEach, enqueueJob, jobIn, startJob } from './steps.js'

@@ -94,10 +94,7 @@ export function released(job: HeldJob, changes: Partial<SettledJob> = {}): Settl
   return settled(job, { state: 'ready', attempt: job.attempt - 1, crashes: job.crashes }, changes)
 }
 
-export function dead(
-  job: HeldJob,
-  changes: Partial<SettledJob> & { readonly reason?: DeadReason } = {},
-): SettledJob {
+export function dead(job: HeldJob, changes: Partial<SettledJob> & { readonly reason?: DeadReason } = {}): SettledJob {
   const { reason = 'attempts', ...rest } = changes
   return settled(
     job,

@@ -13,8 +13,8 @@ import {
   released,
   retrying,
   SECOND_MS,
-  snoozed,
   START_MS,
+  snoozed,
   stale,
   succeeded,
 } from './samples.js'
@@ -102,16 +102,19 @@ const endings: Facts = {
   },
 
   ...Object.fromEntries(
-    (['attempts', 'dropped', 'expired', 'crashed', 'invalid'] as const).map((reason) => [
-      `a job can be dead for the reason ${reason}`,
-      async ({ store, expect }) => {
-        const job = await startJob(store)
+    (['attempts', 'dropped', 'expired', 'crashed', 'invalid'] as const).map(
+      (reason) =>
+        [
+          `a job can be dead for the reason ${reason}`,
+          async ({ store, expect }) => {
+            const job = await startJob(store)
 
-        await store.settle([dead(job, { reason })])
+            await store.settle([dead(job, { reason })])
 
-        expect((await viewOf(store, job.id)).reason).toBe(reason)
-      },
-    ] satisfies [string, Facts[string]]),
+            expect((await viewOf(store, job.id)).reason).toBe(reason)
+          },
+        ] satisfies [string, Facts[string]],
+    ),
   ),
 
   'a settlement sets attempt and crashes': async ({ store, expect }) => {
@@ -213,18 +216,21 @@ const goingOn: Facts = {
 
 const cancelWishes: Facts = {
   ...Object.fromEntries(
-    Object.entries({ retry: retrying, snooze: snoozed, release: released }).map(([what, settle]) => [
-      `a ${what} becomes cancelled when somebody asked for it`,
-      async ({ store, expect }) => {
-        const job = await startJob(store)
-        await store.cancel([job.id], OPERATOR)
+    Object.entries({ retry: retrying, snooze: snoozed, release: released }).map(
+      ([what, settle]) =>
+        [
+          `a ${what} becomes cancelled when somebody asked for it`,
+          async ({ store, expect }) => {
+            const job = await startJob(store)
+            await store.cancel([job.id], OPERATOR)
 
-        const [answer] = await store.settle([settle(job)])
+            const [answer] = await store.settle([settle(job)])
 
-        expect(answer).toMatchObject({ result: 'settled', state: 'cancelled' })
-        expect(await stateOf(store, job.id)).toBe('cancelled')
-      },
-    ] satisfies [string, Facts[string]]),
+            expect(answer).toMatchObject({ result: 'settled', state: 'cancelled' })
+            expect(await stateOf(store, job.id)).toBe('cancelled')
+          },
+        ] satisfies [string, Facts[string]],
+    ),
   ),
 
   'a job that succeeds first has succeeded, whoever asked to cancel it': async ({ store, expect }) => {
@@ -302,11 +308,7 @@ const lost: Facts = {
   'settling many leases reports exactly the lost ones': async ({ store, expect }) => {
     const [first, second, third] = [await startJob(store), await startJob(store), await startJob(store)]
 
-    const answers = await store.settle([
-      succeeded(first),
-      succeeded({ ...second, ...stale(second) }),
-      retrying(third),
-    ])
+    const answers = await store.settle([succeeded(first), succeeded({ ...second, ...stale(second) }), retrying(third)])
 
     expect(answers.map(({ result }) => result)).toEqual(['settled', 'lost', 'settled'])
   },
@@ -354,17 +356,20 @@ const repeated: Facts = {
   },
 
   ...Object.fromEntries(
-    Object.entries({ retrying, scheduled: snoozed, ready: released, dead, cancelled }).map(([state, settle]) => [
-      `a repeated settlement knows a job that is ${state}`,
-      async ({ store, expect }) => {
-        const job = await startJob(store)
-        await store.settle([settle(job)])
+    Object.entries({ retrying, scheduled: snoozed, ready: released, dead, cancelled }).map(
+      ([state, settle]) =>
+        [
+          `a repeated settlement knows a job that is ${state}`,
+          async ({ store, expect }) => {
+            const job = await startJob(store)
+            await store.settle([settle(job)])
 
-        const [answer] = await store.settle([settle(job)])
+            const [answer] = await store.settle([settle(job)])
 
-        expect(answer).toMatchObject({ result: 'settled', state })
-      },
-    ] satisfies [string, Facts[string]]),
+            expect(answer).toMatchObject({ result: 'settled', state })
+          },
+        ] satisfies [string, Facts[string]],
+    ),
   ),
 
   'settling twice is known after the job was revived': async ({ store, expect }) => {

@@ -3,17 +3,7 @@
 import type { ClaimedJob, JobFilter, JobView, NewJob, SettledJob } from '../../core/job.js'
 import type { JobState } from '../../core/states.js'
 import { BATCH_MAX, PAGE_MAX, type Store } from '../../core/store.js'
-import {
-  cancelled,
-  dead,
-  LEASE_MS,
-  MINUTE_MS,
-  newJob,
-  QUEUE,
-  retrying,
-  succeeded,
-  WORKER,
-} from './samples.js'
+import { cancelled, dead, LEASE_MS, MINUTE_MS, newJob, QUEUE, retrying, succeeded, WORKER } from './samples.js'
 
 /** Enqueues a job and returns its id. */
 export async function enqueueJob(store: Store, changes: Partial<NewJob> = {}): Promise<string> {

@@ -7,6 +7,6 @@ import { addJobsShow } from './show.js'
 const COMMANDS: readonly AddCommand[] = [addJobsShow]
 
 export function addJobs(parent: Command, cli: Cli): void {
-  const group = parent.command('jobs').description('Look at jobs.')
+  const group = parent.command('jobs').summary('look at jobs').description('Looks at jobs.')
   for (const add of COMMANDS) add(group, cli)
 }

@@ -56,7 +56,11 @@ function describe(job: JobView, out: Output, verbose: boolean): string[] {
     ...(job.result === null ? [] : section(out, 'result', jsonLines(job.result, out))),
     ...(job.progress === null ? [] : section(out, 'progress', jsonLines(job.progress, out))),
     ...(job.error === null ? [] : section(out, 'error', errorLines(job.error, verbose))),
-    ...section(out, 'failed attempts', job.attempts.flatMap((attempt) => attemptLines(attempt, verbose))),
+    ...section(
+      out,
+      'failed attempts',
+      job.attempts.flatMap((attempt) => attemptLines(attempt, verbose)),
+    ),
     ...section(
       out,
       'log',
@@ -69,7 +73,10 @@ function facts(job: JobView): (readonly [label: string, fact: string])[] {
   const moment = (date: Date | null) => (date === null ? null : momentText(date))
   const all = [
     ['queue', job.priority === 0 ? job.queue : `${job.queue}, priority ${job.priority}`],
-    ['attempts', `${job.attempt} of ${job.maxAttempts}${job.crashes === 0 ? '' : `, ${job.crashes} lost with a worker`}`],
+    [
+      'attempts',
+      `${job.attempt} of ${job.maxAttempts}${job.crashes === 0 ? '' : `, ${job.crashes} lost with a worker`}`,
+    ],
     ['created', moment(job.createdAt)],
     ['runs', moment(job.runAt)],
     ['started', moment(job.startedAt)],
@@ -82,7 +89,9 @@ function facts(job: JobView): (readonly [label: string, fact: string])[] {
     ['after', job.after.length === 0 ? null : `${job.after.join(', ')}; ${job.onParentDead} when one of them dies`],
     ['schedule', job.schedule === null ? null : `${job.schedule.name}, tick ${job.schedule.tick.toISOString()}`],
     ['tags', job.tags.length === 0 ? null : job.tags.join(', ')],
-    ...job.replays.map(({ number, at, by }) => ['requeued', `${at.toISOString()} by ${by} (replay ${number})`] as const),
+    ...job.replays.map(
+      ({ number, at, by }) => ['requeued', `${at.toISOString()} by ${by} (replay ${number})`] as const,
+    ),
   ] as const
   return all.flatMap(([label, fact]) => (fact === null ? [] : [[label, fact] as const]))
 }

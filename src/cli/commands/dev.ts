@@ -1,0 +1,185 @@
+// holdfast dev: a store, a worker and examples in one process, to see what becomes of jobs. `npm start` runs it.
+
+import { existsSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import type { Command } from 'commander'
+import type { HoldfastEvent } from '../../core/events.js'
+import { redactUrl } from '../../core/url.js'
+import type { Holdfast } from '../../holdfast.js'
+import { attributeUncaught } from '../../worker/current-job.js'
+import { addExamples, type Cli } from '../command.js'
+import { addStoreOptions, type ChosenStore, describeStore, openStore, type StoreFlags } from '../connection.js'
+import { printBanner } from '../dev/banner.js'
+import { DEV_QUEUE, exampleHandlers } from '../dev/examples.js'
+import { enqueueExamples, scheduleExample, trickle } from '../dev/show.js'
+import { Tally } from '../dev/tally.js'
+import { CliError, reportError } from '../errors.js'
+import { writeEvent } from '../event-json.js'
+import { EXIT } from '../exit-codes.js'
+import { type End, Lifetime } from '../lifetime.js'
+import { LinePrinter } from '../lines.js'
+import { type Line, Narrator } from '../narrator.js'
+import { spanText } from '../times.js'
+
+const FOLDER_DEFAULT = '.holdfast'
+const CONCURRENCY = 8
+const DRAIN_MS = 15_000
+
+export function addDev(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('dev')
+    .summary('start a store, a worker and examples, and watch')
+    .description(
+      'Starts an embedded store, a worker and examples, and tells what becomes of them. The store stays: the next start ' +
+        'goes on where it was. HOLDFAST_URL and DATABASE_URL are not looked at, so that no example lands in a real store.',
+    )
+    .argument('[folder]', `where the store is (default: ${FOLDER_DEFAULT})`)
+    .action((folder: string | undefined, flags: StoreFlags) => dev(cli, folder, flags))
+  addStoreOptions(command, { json: 'tell it as JSON, one event a line', url: 'a store elsewhere, instead of a folder' })
+  addExamples(command, [
+    ['holdfast dev', 'everything in this folder, under .holdfast'],
+    ['holdfast dev --url postgres://localhost/playground', 'on a server of yours, in its queue "dev"'],
+  ])
+}
+
+async function dev(cli: Cli, folder: string | undefined, flags: StoreFlags): Promise<void> {
+  const lifetime = new Lifetime(cli, { onUncaught: attributeUncaught })
+  const store = chooseDevStore(folder, flags)
+  const isNew = store.folder !== null && !existsSync(join(store.folder, 'data'))
+  if (isNew) cli.stderr.line('starting PostgreSQL in a new folder, which takes a few seconds…')
+  const holdfast = await openStore(store, flags, { retention: '1d' })
+  const show = new Show(cli, flags, holdfast)
+  try {
+    await show.open(store, isNew)
+    if (!lifetime.signal.aborted) await show.run(lifetime)
+    show.ended(await lifetime.over)
+  } finally {
+    await holdfast.close()
+  }
+  show.sum(store)
+}
+
+function chooseDevStore(folder: string | undefined, { url }: StoreFlags): ChosenStore {
+  if (url === undefined) return describeStore(`embedded:${folder ?? FOLDER_DEFAULT}`, 'dev')
+  if (folder === undefined) return describeStore(url, '--url')
+  throw new CliError('a folder and --url both say where the store is: give one of them', { exitCode: EXIT.usage })
+}
+
+/** One run of dev, and how it is told. */
+class Show {
+  readonly #cli: Cli
+  readonly #flags: StoreFlags
+  readonly #holdfast: Holdfast
+  readonly #tally = new Tally()
+  readonly #narrator: Narrator
+  readonly #printer: LinePrinter
+  readonly #handlers = exampleHandlers((job, text) => {
+    this.#tell({ subject: job.type, id: job.id, text, tone: 'quiet', isRoutine: true })
+  })
+
+  constructor(cli: Cli, flags: StoreFlags, holdfast: Holdfast) {
+    this.#cli = cli
+    this.#flags = flags
+    this.#holdfast = holdfast
+    this.#printer = new LinePrinter(
+      cli.stdout,
+      this.#handlers.map(({ definition }) => definition.type),
+    )
+    this.#narrator = new Narrator(this.#tell)
+  }
+
+  readonly #tell = (line: Line): void => {
+    if (this.#flags.json !== true) this.#printer.print(line)
+  }
+
+  readonly #hear = (event: HoldfastEvent): void => {
+    // After a time away one job makes up for many ticks; a line for each of the others would only puzzle.
+    if (event.name !== 'schedule.fired' || event.jobId !== null) this.#narrator.hear(event)
+    if (event.name === 'worker.draining') this.#say(`\n${stoppingText(event.running)}`)
+  }
+
+  #say(text: string): void {
+    if (this.#flags.json !== true) this.#cli.stdout.line(text)
+  }
+
+  /** Says what is there, makes the schedule and enqueues the examples. */
+  async open(store: ChosenStore, isNew: boolean): Promise<void> {
+    const holdfast = this.#holdfast
+    if (this.#flags.json === true) holdfast.on((event) => writeEvent(this.#cli, event))
+    else {
+      const isKnown = (await holdfast.queues()).some(({ name }) => name === DEV_QUEUE)
+      const found = isKnown ? await holdfast.stats(DEV_QUEUE) : null
+      const urlOption = store.url === 'memory:' ? null : needsUrl(store) ? ` --url ${quoted(store)}` : ''
+      const types = this.#handlers.length
+      printBanner(this.#cli.stdout, {
+        store: whereText(store),
+        isNew,
+        found,
+        types,
+        concurrency: CONCURRENCY,
+        urlOption,
+      })
+      holdfast.on(this.#hear)
+    }
+    holdfast.on(this.#tally.hear)
+    await enqueueExamples(holdfast, this.#tell)
+    await scheduleExample(holdfast)
+  }
+
+  /** Works until it is time to stop, then drains. */
+  async run(lifetime: Lifetime): Promise<void> {
+    const worker = this.#holdfast.worker({
+      handlers: this.#handlers.map((handler) => this.#narrator.watch(handler)),
+      concurrency: CONCURRENCY,
+      // Short, so that after a kill the next start is seen to go on with what was running.
+      lease: '10s',
+      drain: DRAIN_MS,
+    })
+    await worker.start()
+    const trickling = trickle(this.#holdfast, this.#tell, lifetime.signal)
+    await lifetime.over
+    await worker.stop()
+    await trickling
+  }
+
+  ended(end: End): void {
+    if (end.kind !== 'error') return
+    reportError(end.error, this.#cli.stderr, { verbose: true })
+    process.exitCode = EXIT.unexpected
+  }
+
+  sum(store: ChosenStore): void {
+    this.#say(`\n${this.#tally.summary()}`)
+    if (store.url === 'memory:') this.#say('The memory store keeps nothing.')
+    else this.#say(`The store keeps everything in ${shortName(store)}; start again to go on where it was.`)
+  }
+}
+
+function stoppingText(running: number): string {
+  if (running === 0) return 'stopping: no job is running'
+  const jobs = running === 1 ? '1 job' : `${running} jobs`
+  return `stopping: ${jobs} running, waiting up to ${spanText(DRAIN_MS)}… (Ctrl-C again to leave at once)`
+}
+
+function whereText(store: ChosenStore): string {
+  return store.folder === null ? redactUrl(store.url) : `PostgreSQL of its own in ${shortName(store)}`
+}
+
+/** The store as a person in this folder would write it. */
+function shortName(store: ChosenStore): string {
+  if (store.folder === null) return redactUrl(store.url)
+  const path = relative(process.cwd(), store.folder)
+  return path === '' || path.startsWith('..') ? store.folder : path
+}
+
+/** The store as it is typed after --url. A password is not shown, so that one has to be filled in again. */
+function quoted(store: ChosenStore): string {
+  const url = store.folder === null ? shortName(store) : `embedded:${shortName(store)}`
+  return /^[\w./:@-]+$/.test(url) ? url : `'${url.replaceAll("'", "'\\''")}'`
+}
+
+/** True when a command without --url would not find this store. */
+function needsUrl({ folder }: ChosenStore): boolean {
+  if (process.env.HOLDFAST_URL || process.env.DATABASE_URL) return true
+  return folder === null || relative(process.cwd(), folder) !== FOLDER_DEFAULT
+}

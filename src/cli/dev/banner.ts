@@ -1,0 +1,49 @@
+// What dev says first: where the store is, what it found there, what runs, how to stop it, what to try.
+
+import type { QueueStats } from '../../core/job.js'
+import { VERSION } from '../../version.js'
+import type { Output } from '../terminal.js'
+import { TICK_SECONDS } from './show.js'
+
+export interface BannerFacts {
+  /** As it may be shown. */
+  readonly store: string
+  readonly isNew: boolean
+  /** What stands in the queue of the examples, or null before the first start. */
+  readonly found: QueueStats | null
+  readonly types: number
+  readonly concurrency: number
+  /** What to add to commands so that they find this store, or ''; null for a store no other process can reach. */
+  readonly urlOption: string | null
+}
+
+const COMMANDS = ['enqueue greet \'{"name":"you"}\' --queue dev', 'jobs show <id>', 'stats']
+
+export function printBanner(out: Output, facts: BannerFacts): void {
+  const { store, isNew, found, types, concurrency, urlOption } = facts
+  const title = out.style('bold', `Holdfast ${VERSION}`)
+  out.line()
+  out.line(`  ${title}  a durable job queue, with examples to watch`)
+  out.line()
+  const row = (label: string, text: string) => out.line(`  ${out.style('dim', label.padEnd(8))}  ${text}`)
+  row('store', `${store}${isNew ? ', new' : ''}`)
+  if (found !== null) row('found', `${foundText(found)}; going on from there`)
+  row('runs', `${types} types of examples, ${concurrency} jobs at once, clean_up every ${TICK_SECONDS} s`)
+  row('stop', 'Ctrl-C lets running jobs finish; the store keeps the rest')
+  if (urlOption !== null) {
+    row('try', 'in another terminal, in this folder:')
+    for (const command of COMMANDS) {
+      const line = out.style('cyan', `npx holdfast ${command}${urlOption}`)
+      const note = command.startsWith('jobs') ? `  ${out.style('dim', 'the id of a line below is enough')}` : ''
+      row('', `  ${line}${note}`)
+    }
+  }
+  out.line()
+}
+
+function foundText(found: QueueStats): string {
+  const parts = (['running', 'ready', 'scheduled', 'retrying', 'blocked', 'dead'] as const)
+    .filter((state) => found[state] > 0)
+    .map((state) => `${found[state]} ${state}`)
+  return parts.length === 0 ? 'no unfinished job' : parts.join(', ')
+}

@@ -1,0 +1,66 @@
+// The conformance suite: every fact a store must keep, in the order of a job's life. Run it against a store of your own with
+// the test and expect of your test runner.
+
+import { attemptFacts } from './attempts.js'
+import { cancelFacts } from './cancel.js'
+import { chainFacts } from './chains.js'
+import { claimFacts } from './claim.js'
+import { claimOrderFacts } from './claim-order.js'
+import { closingFacts } from './closing.js'
+import { concurrencyFacts } from './concurrency.js'
+import { type Facts, register, type SuiteContext } from './context.js'
+import { endingFacts } from './endings.js'
+import { enqueueFacts } from './enqueue.js'
+import { fireFacts } from './fire.js'
+import { getFacts } from './get.js'
+import { hostileFacts } from './hostile-values.js'
+import { keyFacts } from './keys.js'
+import { leaseFacts } from './leases.js'
+import { listFacts } from './list.js'
+import { promoteFacts } from './promote.js'
+import { pruneFacts } from './prune.js'
+import { queueFacts } from './queues.js'
+import { repetitionFacts } from './repetition.js'
+import { requeueFacts } from './requeue.js'
+import { rescueFacts } from './rescue.js'
+import { scheduleFacts } from './schedules.js'
+import { settleFacts } from './settle.js'
+import { statsFacts } from './stats.js'
+import { updateFacts } from './update.js'
+import { workerFacts } from './workers.js'
+
+export type { Expect, Expectation, SuiteContext } from './context.js'
+
+const FACTS: readonly Facts[] = [
+  enqueueFacts,
+  keyFacts,
+  chainFacts,
+  claimFacts,
+  claimOrderFacts,
+  leaseFacts,
+  settleFacts,
+  attemptFacts,
+  promoteFacts,
+  rescueFacts,
+  scheduleFacts,
+  fireFacts,
+  cancelFacts,
+  requeueFacts,
+  updateFacts,
+  queueFacts,
+  getFacts,
+  listFacts,
+  statsFacts,
+  endingFacts,
+  workerFacts,
+  pruneFacts,
+  hostileFacts,
+  repetitionFacts,
+  concurrencyFacts,
+  closingFacts,
+]
+
+/** Registers every fact as a test. Each opens a store of its own through `openStore` and closes it again. */
+export function storeSuite(context: SuiteContext): void {
+  for (const facts of FACTS) register(context, facts)
+}

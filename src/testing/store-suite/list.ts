@@ -1,0 +1,167 @@
+// List: jobs newest first, page by page, narrowed by a filter.
+
+import { JOB_STATES } from '../../core/states.js'
+import { PAGE_MAX } from '../../core/store.js'
+import type { Facts } from './context.js'
+import { idAt, newJobs, START_MS } from './samples.js'
+import { codeOf, enqueueJob, jobIn, listIds, viewOf } from './steps.js'
+
+const pages: Facts = {
+  'an empty store lists nothing': async ({ store, expect }) => {
+    expect(await store.list({ filter: {}, limit: 10, before: null })).toEqual({ jobs: [], next: null })
+  },
+
+  'jobs are listed newest first': async ({ store, expect }) => {
+    const jobs = newJobs(5)
+    await store.enqueue(jobs)
+
+    expect(await listIds(store)).toEqual(jobs.map(({ id }) => id).reverse())
+  },
+
+  'the newest is the one with the largest id, whenever it was enqueued': async ({ store, expect }) => {
+    const newer = await enqueueJob(store, { id: idAt(START_MS + 1_000) })
+    const older = await enqueueJob(store, { id: idAt(START_MS - 1_000) })
+
+    expect(await listIds(store)).toEqual([newer, older])
+  },
+
+  'a page holds no more than its limit': async ({ store, expect }) => {
+    await store.enqueue(newJobs(5))
+
+    const page = await store.list({ filter: {}, limit: 2, before: null })
+
+    expect(page.jobs).toHaveLength(2)
+  },
+
+  'a page that is not the last tells where the next one continues': async ({ store, expect }) => {
+    const jobs = newJobs(3)
+    await store.enqueue(jobs)
+
+    const page = await store.list({ filter: {}, limit: 2, before: null })
+
+    expect(page.next).toBe(jobs[1]!.id)
+  },
+
+  'pages together hold every job once': async ({ store, expect }) => {
+    const jobs = newJobs(7)
+    await store.enqueue(jobs)
+
+    expect(await listIds(store, {}, 2)).toEqual(jobs.map(({ id }) => id).reverse())
+  },
+
+  'pages of a filter together hold every job that matches once': async ({ store, expect }) => {
+    const jobs = newJobs(12).map((job, index) => ({ ...job, type: index % 3 === 0 ? 'even' : 'odd' }))
+    await store.enqueue(jobs)
+
+    const ids = await listIds(store, { type: 'even' }, 1)
+
+    expect(ids).toEqual([jobs[9]!.id, jobs[6]!.id, jobs[3]!.id, jobs[0]!.id])
+  },
+
+  'a page continues below an id, whether it exists or not': async ({ store, expect }) => {
+    const older = await enqueueJob(store, { id: idAt(START_MS - 1_000) })
+    await enqueueJob(store, { id: idAt(START_MS + 1_000) })
+
+    const { jobs } = await store.list({ filter: {}, limit: 10, before: idAt(START_MS) })
+
+    expect(jobs.map(({ id }) => id)).toEqual([older])
+  },
+
+  'the largest page is given': async ({ store, expect }) => {
+    await store.enqueue(newJobs(PAGE_MAX + 1))
+
+    const page = await store.list({ filter: {}, limit: PAGE_MAX, before: null })
+
+    expect(page.jobs).toHaveLength(PAGE_MAX)
+  },
+
+  'a page over the largest is refused': async ({ store, expect }) => {
+    expect(await codeOf(store.list({ filter: {}, limit: PAGE_MAX + 1, before: null }))).toBe('invalid_option')
+  },
+
+  'a page of nothing is refused': async ({ store, expect }) => {
+    expect(await codeOf(store.list({ filter: {}, limit: 0, before: null }))).toBe('invalid_option')
+  },
+
+  ...Object.fromEntries(
+    JOB_STATES.map(
+      (state) =>
+        [
+          `a list shows a job that is ${state} as get does, without what makes it heavy`,
+          async ({ store, expect }) => {
+            const id = await jobIn(store, state, { tags: ['listed'] })
+            const {
+              payload: _,
+              result: __,
+              attempts: ___,
+              progress: ____,
+              logs: _____,
+              replays: ______,
+              ...summary
+            } = await viewOf(store, id)
+
+            const { jobs } = await store.list({ filter: { tag: 'listed' }, limit: 10, before: null })
+
+            expect(jobs).toEqual([summary])
+          },
+        ] satisfies [string, Facts[string]],
+    ),
+  ),
+}
+
+const filters: Facts = {
+  ...Object.fromEntries(
+    JOB_STATES.map(
+      (state) =>
+        [
+          `a list can be narrowed to jobs that are ${state}`,
+          async ({ store, expect }) => {
+            const ids = new Map<string, string>()
+            for (const each of JOB_STATES.filter((each) => each !== 'ready')) ids.set(each, await jobIn(store, each))
+            ids.set('ready', await jobIn(store, 'ready'))
+
+            expect(await listIds(store, { state, queue: 'email' })).toEqual([ids.get(state)])
+          },
+        ] satisfies [string, Facts[string]],
+    ),
+  ),
+
+  'a list can be narrowed to a queue': async ({ store, expect }) => {
+    await enqueueJob(store, { queue: 'email' })
+    const id = await enqueueJob(store, { queue: 'push' })
+
+    expect(await listIds(store, { queue: 'push' })).toEqual([id])
+  },
+
+  'a list can be narrowed to a type': async ({ store, expect }) => {
+    await enqueueJob(store, { type: 'send_email' })
+    const id = await enqueueJob(store, { type: 'send_push' })
+
+    expect(await listIds(store, { type: 'send_push' })).toEqual([id])
+  },
+
+  'a list can be narrowed to a tag': async ({ store, expect }) => {
+    await enqueueJob(store, { tags: ['night'] })
+    await enqueueJob(store)
+    const id = await enqueueJob(store, { tags: ['night shift', 'vip'] })
+
+    expect(await listIds(store, { tag: 'vip' })).toEqual([id])
+  },
+
+  'a job must match every field of a filter': async ({ store, expect }) => {
+    await enqueueJob(store, { queue: 'push', type: 'send_push' })
+    await enqueueJob(store, { queue: 'email', type: 'send_push', tags: ['vip'] })
+    const id = await enqueueJob(store, { queue: 'push', type: 'send_push', tags: ['vip'] })
+
+    const filter = { state: 'ready', queue: 'push', type: 'send_push', tag: 'vip' } as const
+    expect(await listIds(store, filter)).toEqual([id])
+  },
+
+  'a filter nothing matches lists nothing': async ({ store, expect }) => {
+    await enqueueJob(store)
+
+    expect(await listIds(store, { queue: 'unheard-of' })).toEqual([])
+  },
+}
+
+export const listFacts: Facts = { ...pages, ...filters }

@@ -1,0 +1,277 @@
+// Prune: finished jobs go when their day is over and their retention too, and with them what else has run out.
+
+import type { JobState } from '../../core/states.js'
+import { isFinished, JOB_STATES } from '../../core/states.js'
+import type { Store } from '../../core/store.js'
+import type { Facts } from './context.js'
+import {
+  DAY_MS,
+  FAILURE,
+  idAt,
+  keyed,
+  MINUTE_MS,
+  newBeat,
+  newJob,
+  newNote,
+  newSchedule,
+  OPERATOR,
+  QUEUE,
+  retrying,
+  SECOND_MS,
+  START_MS,
+  succeeded,
+} from './samples.js'
+import { claimJob, enqueueJob, jobIn, listIds, startJob, stateOf } from './steps.js'
+
+const RETENTION_MS = DAY_MS
+/** The end of the first day, which begins at noon. */
+const HALF_DAY_MS = DAY_MS / 2
+
+/** Prunes until all is gone that may go: one call drops a bounded number of days. */
+async function pruneAll(store: Store, retentionMs: number = RETENTION_MS): Promise<{ days: string[]; rows: number }> {
+  const all = { days: [] as string[], rows: 0 }
+  for (let call = 0; call < 5; call++) {
+    const { days, rows } = await store.prune({ retentionMs })
+    all.days.push(...days)
+    all.rows += rows
+  }
+  return all
+}
+
+const jobs: Facts = {
+  ...Object.fromEntries(
+    (['succeeded', 'cancelled'] as const).map(
+      (state) =>
+        [
+          `a job that is ${state} is gone when its day and its retention are over`,
+          async ({ store, clock, expect }) => {
+            const id = await jobIn(store, state)
+            await clock.advance(HALF_DAY_MS + RETENTION_MS + SECOND_MS)
+
+            const { days } = await pruneAll(store)
+
+            expect(await store.get(id)).toBe(null)
+            expect(days).toEqual(['2026-03-01'])
+          },
+        ] satisfies [string, Facts[string]],
+    ),
+  ),
+
+  'a finished job stays while its day is not long enough over': async ({ store, clock, expect }) => {
+    const id = await jobIn(store, 'succeeded')
+    await clock.advance(HALF_DAY_MS + RETENTION_MS - SECOND_MS)
+
+    const { days } = await pruneAll(store)
+
+    expect(days).toEqual([])
+    expect(await stateOf(store, id)).toBe('succeeded')
+  },
+
+  'a job of an old day that finished lately stays': async ({ store, clock, expect }) => {
+    const job = await startJob(store, {}, { leaseMs: 30 * DAY_MS })
+    await clock.advance(10 * DAY_MS)
+    await store.settle([succeeded(job)])
+    await clock.advance(RETENTION_MS - SECOND_MS)
+
+    await pruneAll(store)
+
+    expect(await stateOf(store, job.id)).toBe('succeeded')
+  },
+
+  'a job of an old day is gone when it finished long ago too': async ({ store, clock, expect }) => {
+    const job = await startJob(store, {}, { leaseMs: 30 * DAY_MS })
+    await clock.advance(10 * DAY_MS)
+    await store.settle([succeeded(job)])
+    await clock.advance(RETENTION_MS + SECOND_MS)
+
+    await pruneAll(store)
+
+    expect(await store.get(job.id)).toBe(null)
+  },
+
+  ...Object.fromEntries(
+    JOB_STATES.filter((state) => state === 'dead' || !isFinished(state)).map(
+      (state: JobState) =>
+        [
+          `a job that is ${state} is never pruned`,
+          async ({ store, clock, expect }) => {
+            const id = await jobIn(store, state)
+            await clock.advance(90 * DAY_MS)
+
+            await pruneAll(store)
+
+            expect(await stateOf(store, id)).toBe(state)
+          },
+        ] satisfies [string, Facts[string]],
+    ),
+  ),
+
+  'the longest retention of all queues counts': async ({ store, clock, expect }) => {
+    const id = await jobIn(store, 'succeeded')
+    await store.setQueue('push', { limits: {}, retentionMs: 3 * DAY_MS }, OPERATOR)
+    await clock.advance(3 * DAY_MS)
+
+    await pruneAll(store, RETENTION_MS)
+
+    expect(await stateOf(store, id)).toBe('succeeded')
+  },
+
+  'a queue with a shorter retention does not shorten that of others': async ({ store, clock, expect }) => {
+    const id = await jobIn(store, 'succeeded')
+    await store.setQueue(QUEUE, { limits: {}, retentionMs: SECOND_MS }, OPERATOR)
+    await clock.advance(2 * DAY_MS)
+
+    await pruneAll(store, 3 * DAY_MS)
+
+    expect(await stateOf(store, id)).toBe('succeeded')
+  },
+
+  'live jobs of a day that is dropped live on whole': async ({ store, clock, expect }) => {
+    await store.prune({ retentionMs: RETENTION_MS })
+    await jobIn(store, 'succeeded')
+    const job = await startJob(store, { payload: '{"n":1}' })
+    await store.note([newNote(job, { progress: '3', logs: [{ atMs: START_MS, text: 'kept' }] })])
+    await store.settle([retrying(job, SECOND_MS)])
+    await clock.advance(5 * DAY_MS)
+
+    await pruneAll(store)
+
+    const text = { at: new Date(START_MS), text: 'kept' }
+    const view = { payload: { n: 1 }, progress: 3, logs: [text], error: FAILURE, state: 'retrying' }
+    expect(await store.get(job.id)).toMatchObject(view)
+  },
+
+  'live jobs of a day that was dropped can still be run': async ({ store, clock, expect }) => {
+    await store.prune({ retentionMs: RETENTION_MS })
+    await jobIn(store, 'succeeded')
+    const id = await enqueueJob(store)
+    await clock.advance(5 * DAY_MS)
+    await pruneAll(store)
+
+    await store.settle([succeeded(await claimJob(store))])
+
+    expect(await stateOf(store, id)).toBe('succeeded')
+  },
+
+  'jobs of every day that is over go, those of younger days stay': async ({ store, clock, expect }) => {
+    await store.prune({ retentionMs: RETENTION_MS })
+    for (const day of [0, 1, 2, 6]) {
+      const job = await startJob(store, { id: idAt(START_MS + day * DAY_MS) })
+      await store.settle([succeeded(job)])
+    }
+    await clock.advance(6 * DAY_MS)
+
+    const { days } = await pruneAll(store)
+
+    expect(days.sort()).toEqual(['2026-03-01', '2026-03-02', '2026-03-03'])
+    expect(await listIds(store)).toHaveLength(1)
+  },
+
+  'what is enqueued after a pruning is kept': async ({ store, expect }) => {
+    await store.prune({ retentionMs: RETENTION_MS })
+
+    const id = await enqueueJob(store)
+
+    expect(await stateOf(store, id)).toBe('ready')
+  },
+
+  'a pruned job is as if it had never been': async ({ store, clock, expect }) => {
+    const parent = await jobIn(store, 'succeeded')
+    await clock.advance(5 * DAY_MS)
+    await pruneAll(store)
+    const orphan = newJob({ after: [parent] })
+
+    const answers = await store.enqueue([orphan])
+
+    expect(answers).toEqual([{ id: orphan.id, unknownParent: parent }])
+  },
+
+  'a store with nothing in it prunes nothing': async ({ store, expect }) => {
+    expect(await pruneAll(store)).toEqual({ days: [], rows: 0 })
+  },
+}
+
+const rest: Facts = {
+  'a key whose time is over is removed': async ({ store, clock, expect }) => {
+    await enqueueJob(store, keyed('welcome', SECOND_MS))
+    await clock.advance(SECOND_MS)
+
+    expect((await pruneAll(store)).rows).toBe(1)
+  },
+
+  'a key whose time is not over is kept': async ({ store, clock, expect }) => {
+    const id = await enqueueJob(store, keyed('welcome', SECOND_MS))
+    await clock.advance(SECOND_MS - 1)
+
+    await pruneAll(store)
+
+    expect(await store.enqueue([newJob(keyed('welcome'))])).toEqual([{ id, created: false, state: 'ready' }])
+  },
+
+  'a key without a time is kept as long as its job is unfinished': async ({ store, clock, expect }) => {
+    const id = await enqueueJob(store, keyed('welcome'))
+    await clock.advance(90 * DAY_MS)
+
+    await pruneAll(store)
+
+    expect(await store.enqueue([newJob(keyed('welcome'))])).toEqual([{ id, created: false, state: 'ready' }])
+  },
+
+  'a key that outlives its pruned job still keeps others away': async ({ store, clock, expect }) => {
+    const id = await jobIn(store, 'succeeded', keyed('welcome', 30 * DAY_MS))
+    await clock.advance(5 * DAY_MS)
+    await pruneAll(store)
+
+    const answers = await store.enqueue([newJob(keyed('welcome'))])
+
+    expect(answers).toEqual([{ id, created: false, state: 'succeeded' }])
+  },
+
+  'a tick older than thirty days is removed': async ({ store, clock, expect }) => {
+    await store.setSchedule(newSchedule(), START_MS, OPERATOR)
+    const ticks = [{ tickMs: START_MS, job: newJob() }]
+    await store.fire({ name: 'nightly', expectedNextAtMs: START_MS, ticks, nextAtMs: null })
+    await clock.advance(30 * DAY_MS + SECOND_MS)
+
+    expect((await pruneAll(store)).rows).toBe(1)
+  },
+
+  'a tick of the last thirty days is kept': async ({ store, clock, expect }) => {
+    await store.setSchedule(newSchedule(), START_MS, OPERATOR)
+    const ticks = [{ tickMs: START_MS, job: newJob() }]
+    await store.fire({ name: 'nightly', expectedNextAtMs: START_MS, ticks, nextAtMs: null })
+    await clock.advance(30 * DAY_MS - SECOND_MS)
+
+    expect((await pruneAll(store)).rows).toBe(0)
+  },
+
+  'a worker that was not seen for ten minutes is removed': async ({ store, clock, expect }) => {
+    await store.beat(newBeat())
+    await clock.advance(10 * MINUTE_MS + SECOND_MS)
+
+    expect((await pruneAll(store)).rows).toBe(1)
+    expect(await store.workers()).toEqual([])
+  },
+
+  'a worker that was seen in the last ten minutes is kept': async ({ store, clock, expect }) => {
+    await store.beat(newBeat())
+    await clock.advance(10 * MINUTE_MS - SECOND_MS)
+
+    await pruneAll(store)
+
+    expect(await store.workers()).toHaveLength(1)
+  },
+
+  'queues and schedules are kept for ever': async ({ store, clock, expect }) => {
+    await store.setSchedule(newSchedule(), START_MS, OPERATOR)
+    await store.pause(QUEUE, OPERATOR)
+    await clock.advance(400 * DAY_MS)
+
+    await pruneAll(store)
+
+    expect(await store.schedules()).toHaveLength(1)
+    expect(await store.queues()).toHaveLength(1)
+  },
+}
+
+export const pruneFacts: Facts = { ...jobs, ...rest }

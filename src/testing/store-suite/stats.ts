@@ -1,0 +1,121 @@
+// Stats: how much is where, and how long the oldest has waited.
+
+import { JOB_STATES } from '../../core/states.js'
+import type { Facts } from './context.js'
+import { MINUTE_MS, newJobs, OPERATOR, released, SECOND_MS } from './samples.js'
+import { claimJob, enqueueJob, jobIn, startJob } from './steps.js'
+
+const EMPTY = { blocked: 0, scheduled: 0, ready: 0, running: 0, retrying: 0, dead: 0, oldestAgeS: 0 }
+
+const counts: Facts = {
+  'an empty store counts nothing': async ({ store, expect }) => {
+    expect(await store.stats(null)).toEqual(EMPTY)
+  },
+
+  'a queue nobody knows counts nothing': async ({ store, expect }) => {
+    await enqueueJob(store)
+
+    expect(await store.stats('unheard-of')).toEqual(EMPTY)
+  },
+
+  ...Object.fromEntries(
+    JOB_STATES.map(
+      (state) =>
+        [
+          `a job that is ${state} is counted where it is`,
+          async ({ store, expect }) => {
+            await jobIn(store, state)
+
+            const counted = state in EMPTY ? { ...EMPTY, [state]: 1 } : EMPTY
+            expect(await store.stats('email')).toEqual(counted)
+          },
+        ] satisfies [string, Facts[string]],
+    ),
+  ),
+
+  'jobs of a queue are counted apart from those of others': async ({ store, expect }) => {
+    await store.enqueue([...newJobs(2, { queue: 'email' }), ...newJobs(3, { queue: 'push' })])
+
+    expect((await store.stats('push')).ready).toBe(3)
+  },
+
+  'jobs of all queues are counted together': async ({ store, expect }) => {
+    await store.enqueue([...newJobs(2, { queue: 'email' }), ...newJobs(3, { queue: 'push' })])
+
+    expect((await store.stats(null)).ready).toBe(5)
+  },
+}
+
+const ages: Facts = {
+  'the oldest age is that of the job that has been ready longest': async ({ store, clock, expect }) => {
+    await enqueueJob(store)
+    await clock.advance(1_500)
+    await enqueueJob(store)
+
+    expect((await store.stats(null)).oldestAgeS).toBe(1.5)
+  },
+
+  'the oldest age looks past priority': async ({ store, clock, expect }) => {
+    await enqueueJob(store, { priority: -5 })
+    await clock.advance(2_000)
+    await enqueueJob(store, { priority: 5 })
+
+    expect((await store.stats(null)).oldestAgeS).toBe(2)
+  },
+
+  'the oldest age looks past the front lane': async ({ store, clock, expect }) => {
+    await enqueueJob(store, { when: { delayMs: 2_000 } })
+    await enqueueJob(store)
+    await clock.advance(2_000)
+    await store.promote(1)
+
+    expect((await store.stats(null)).oldestAgeS).toBe(2)
+  },
+
+  'the oldest age of a queue is its own': async ({ store, clock, expect }) => {
+    await enqueueJob(store, { queue: 'email' })
+    await clock.advance(2_000)
+    await enqueueJob(store, { queue: 'push' })
+    await clock.advance(1_000)
+
+    expect((await store.stats('push')).oldestAgeS).toBe(1)
+  },
+
+  'a timed job ages from the moment it became ready': async ({ store, clock, expect }) => {
+    await enqueueJob(store, { when: { delayMs: MINUTE_MS } })
+    await clock.advance(MINUTE_MS)
+    await store.promote(1)
+    await clock.advance(SECOND_MS)
+
+    expect((await store.stats(null)).oldestAgeS).toBe(1)
+  },
+
+  'a released job ages anew': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await clock.advance(MINUTE_MS)
+    await store.settle([released(job)])
+    await clock.advance(SECOND_MS)
+
+    expect((await store.stats(null)).oldestAgeS).toBe(1)
+  },
+
+  'a change of priority does not make a job younger': async ({ store, clock, expect }) => {
+    const id = await enqueueJob(store)
+    await clock.advance(SECOND_MS)
+
+    await store.update(id, { priority: 3 }, OPERATOR)
+
+    expect((await store.stats(null)).oldestAgeS).toBe(1)
+  },
+
+  'a running job has no age': async ({ store, clock, expect }) => {
+    await enqueueJob(store)
+    await clock.advance(SECOND_MS)
+
+    await claimJob(store)
+
+    expect((await store.stats(null)).oldestAgeS).toBe(0)
+  },
+}
+
+export const statsFacts: Facts = { ...counts, ...ages }

@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest'
+import { makeProject, run, start } from './support.js'
+
+// A store of its own, made anew, and examples that take their time.
+const SLOW = { timeout: 90_000 }
+
+describe('dev', () => {
+  test('shows the fate of each example, stops on Ctrl-C, and goes on at the next start', SLOW, async () => {
+    const cwd = await makeProject()
+    const first = start(['dev'], { cwd, env: { DATABASE_URL: 'postgres://127.0.0.1:1/not-looked-at' } })
+
+    await first.line(/greet +[0-9a-f]{6} {2}succeeded in \d+ ms$/)
+    await first.line(/upload_file +[0-9a-f]{6} {2}failed: HTTP 503 · retry in 1 s \(attempt 1 of 5\)$/)
+    await first.line(/upload_file +[0-9a-f]{6} {2}failed: HTTP 503 · retry in 2 s \(attempt 2 of 5\)$/)
+    const dead = await first.line(/charge_card +[0-9a-f]{6} {2}dead: card expired · its handler dropped it$/)
+    await first.line(/remind +[0-9a-f]{6} {2}scheduled for \d\d:\d\d:\d\d, in 5 s$/)
+    await first.line(/load +[0-9a-f]{6} {2}blocked until transform [0-9a-f]{6} is done$/)
+    await first.line(/load +[0-9a-f]{6} {2}succeeded/)
+    await first.line(/render_video +[0-9a-f]{6} {2}80 % · frame 240 of 300$/)
+    await first.line(/remind +[0-9a-f]{6} {2}succeeded/)
+    await first.line(/clean_up +[0-9a-f]{6} {2}enqueued by its schedule/)
+    await first.line(/clean_up +[0-9a-f]{6} {2}succeeded/)
+    const shown = await run(['jobs', 'show', idOf(dead), '--json'], { cwd })
+    first.signal('SIGINT')
+    const stopped = await first.ended
+    const second = start(['dev'], { cwd })
+    await second.line(/charge_card +[0-9a-f]{6} {2}still dead since .*, not enqueued again$/)
+    await second.line(/upload_file +[0-9a-f]{6} {2}succeeded/)
+    const stats = await run(['stats', '--queue', 'dev', '--json'], { cwd })
+    second.signal('SIGTERM')
+    const again = await second.ended
+
+    expect(stopped.code).toBe(0)
+    expect(stopped.stdout).toContain(
+      'npx holdfast enqueue greet \'{"name":"you"}\' --queue dev --url embedded:.holdfast',
+    )
+    expect(stopped.stdout).toMatch(/^\d+ jobs ran: \d+ succeeded, 1 dead, \d+ retries$/m)
+    expect(stopped.stdout).toContain('The store keeps everything in .holdfast; start again to go on where it was.')
+    expect(JSON.parse(shown.stdout).job).toMatchObject({ state: 'dead', reason: 'dropped' })
+    expect(JSON.parse(stats.stdout).total).toMatchObject({ dead: 1 })
+    expect(again.code).toBe(0)
+    expect(again.stdout).toMatch(/^ {2}found {5}.*1 dead; going on from there$/m)
+    expect(again.stdout).toMatch(/jobs ran: \d+ succeeded, 0 dead/)
+    // Nothing but lines: no colour, no cursor.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what it looks for
+    expect(`${stopped.stdout}${again.stdout}`).not.toMatch(/\u001b/)
+  })
+
+  test('goes on with what was running when it was killed', SLOW, async () => {
+    const cwd = await makeProject()
+    const first = start(['dev'], { cwd })
+    const running = idOf(await first.line(/render_video +[0-9a-f]{6} {2}20 %/))
+    await first.kill()
+    const second = start(['dev'], { cwd })
+
+    await second.line(/^ {2}found .*\d running/)
+    await second.line(new RegExp(`render_video +${running} {2}still running elsewhere, or its worker is gone`))
+    await second.line(new RegExp(`render_video +${running} {2}rescued: \\S+ is gone · retrying`))
+    await second.line(new RegExp(`render_video +${running} {2}started again, attempt 2`))
+    second.signal('SIGINT')
+    const { code, stdout } = await second.ended
+
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^stopping: \d+ jobs? running, waiting up to 15 s…/m)
+    expect(stdout).toMatch(new RegExp(`render_video +${running} {2}succeeded`))
+  })
+
+  test('a folder and --url together are refused', async () => {
+    const { code, stderr } = await run(['dev', 'here', '--url', 'memory:'])
+
+    expect(code).toBe(2)
+    expect(stderr).toContain('give one of them')
+  })
+})
+
+function idOf(line: string): string {
+  return /[0-9a-f]{6}(?= {2})/.exec(line)![0]
+}
