@@ -3,6 +3,7 @@
 
 import { checkKeys, checkText } from './core/check.js'
 import { HoldfastError, show } from './core/errors.js'
+import type { Clock } from './core/ports.js'
 import type { Store } from './core/store.js'
 import { redactUrl } from './core/url.js'
 import {
@@ -12,6 +13,7 @@ import {
   openHoldfast,
   resolveHoldfastOptions,
 } from './holdfast.js'
+import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
 import type { systemPorts } from './system-ports.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
@@ -20,6 +22,8 @@ const URL_DEFAULT = 'embedded:.holdfast'
 export interface ConnectOptions extends HoldfastOptions {
   /** The PostgreSQL schema its tables are in, made when it is missing. Default 'holdfast'. Other stores have none. */
   readonly schema?: string
+  /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
+  readonly embedded?: EmbeddedOptions
 }
 
 /**
@@ -28,12 +32,12 @@ export interface ConnectOptions extends HoldfastOptions {
  * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
  */
 export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
-  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema'])
-  const { schema, ...others } = options
+  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema', 'embedded'])
+  const { schema, embedded, ...others } = options
   // Before the store is opened: a mistake in an option should not cost the start of a server.
   const { ports } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
-  const store = await openStore(chooseUrl(url), { schema, clock: ports.clock })
+  const store = await openStore(chooseUrl(url), { schema, embedded, clock: ports.clock })
   try {
     return await openHoldfast(store, others)
   } catch (error) {
@@ -57,10 +61,13 @@ function chooseUrl(url: string | undefined): ChosenUrl {
   return { url: URL_DEFAULT, source: 'the default' }
 }
 
-async function openStore(
-  { url, source }: ChosenUrl,
-  { schema, clock }: { readonly schema: string | undefined; readonly clock: typeof systemPorts.clock },
-): Promise<Store> {
+interface OpenOptions {
+  readonly schema: string | undefined
+  readonly embedded: EmbeddedOptions | undefined
+  readonly clock: Clock
+}
+
+async function openStore({ url, source }: ChosenUrl, { schema, embedded, clock }: OpenOptions): Promise<Store> {
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+):/.exec(url)?.[1]
   switch (kind) {
@@ -74,7 +81,10 @@ async function openStore(
     case 'postgresql': {
       checkPostgresUrl(source, url, kind)
       const { postgresStore } = await import('./stores/postgres/index.js')
-      return postgresStore(url, schema === undefined ? {} : { schema })
+      return postgresStore(url, {
+        ...(schema === undefined ? {} : { schema }),
+        ...(embedded === undefined ? {} : { embedded }),
+      })
     }
     case 'redis':
     case 'rediss':

@@ -11,7 +11,7 @@ import { PAYLOAD_BYTES_MAX } from './core/json.js'
 import type { Ports } from './core/ports.js'
 import type { Store } from './core/store.js'
 import { systemPorts } from './system-ports.js'
-import { Upkeep } from './upkeep/upkeep.js'
+import { Upkeep, type UpkeepOptions } from './upkeep/upkeep.js'
 import { VERSION } from './version.js'
 import type { WorkerOptions } from './worker/options.js'
 import { Worker } from './worker/worker.js'
@@ -28,8 +28,9 @@ export interface HoldfastOptions {
   /** How long succeeded and cancelled jobs are kept, where their queue sets nothing longer. Default '7d'. */
   readonly retention?: Duration
   /** Whether this process takes part in upkeep: making timed jobs ready, rescuing lost ones, firing schedules, pruning.
-   *  Default true. Some process must. */
-  readonly upkeep?: boolean
+   *  Default true. Some process must. With `hold`, how long rescue waits after an outage, so that living workers can
+   *  extend their leases first; default '15s'. */
+  readonly upkeep?: boolean | Pick<UpkeepOptions, 'hold'>
   /** What the ids of its workers begin with. Default the name of the host. */
   readonly name?: string
   /** Where time, timers and chance come from. Default the machine's; tests give their own. */
@@ -59,7 +60,7 @@ const PAYLOAD_BYTES_LIMIT = 64 * 1024 * 1024
 
 interface HoldfastSettings extends ClientSettings {
   readonly retentionMs: number
-  readonly upkeep: boolean
+  readonly upkeep: boolean | Pick<UpkeepOptions, 'hold'>
   readonly name: string | null
   readonly ports: Ports
 }
@@ -72,7 +73,7 @@ export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettin
     enqueueTimeoutMs: durationMs(enqueueTimeout ?? DEFAULTS.enqueueTimeout, { name: 'enqueueTimeout', minMs: 1 }),
     bufferJobsMax: checkWhole('enqueueBufferMax', enqueueBufferMax ?? DEFAULTS.enqueueBufferMax, 1, 1_000_000),
     retentionMs: durationMs(retention ?? DEFAULTS.retention, { name: 'retention' }),
-    upkeep: checkBoolean('upkeep', upkeep ?? DEFAULTS.upkeep),
+    upkeep: typeof upkeep === 'object' ? upkeep : checkBoolean('upkeep', upkeep ?? DEFAULTS.upkeep),
     name: name === undefined ? null : checkName('name', name),
     ports: ports === undefined ? systemPorts : checkPorts(ports),
   }
@@ -159,7 +160,10 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
   const { ports, retentionMs } = settings
   const events = new Events()
   const time = await StoreTime.read(store, ports.clock)
-  const upkeep = settings.upkeep ? new Upkeep({ store, ports, emit: events.emit }, { retention: retentionMs }) : null
+  const upkeepOptions = typeof settings.upkeep === 'object' ? settings.upkeep : {}
+  const upkeep = settings.upkeep
+    ? new Upkeep({ store, ports, emit: events.emit }, { ...upkeepOptions, retention: retentionMs })
+    : null
   const onTimed = (delayMs: number) => upkeep?.nudge(delayMs)
   const onScheduled = () => upkeep?.nudgeSchedules()
   const holdfast = new Holdfast({ store, ports, events, time, onTimed, onScheduled }, upkeep, settings)

@@ -3,64 +3,67 @@
 
 import { constants } from 'node:os'
 import type { Cli } from './command.js'
+import { reportError } from './errors.js'
+import { EXIT } from './exit-codes.js'
 
-/** Why a command that stays has to stop. */
-export type End =
-  | { readonly kind: 'signal'; readonly signal: NodeJS.Signals }
-  | { readonly kind: 'error'; readonly error: unknown }
-  | { readonly kind: 'unread' }
-
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+interface LifetimeOptions {
+  readonly signals: readonly NodeJS.Signals[]
+  /** Gets each error nobody caught, and answers whether it has dealt with it. */
+  readonly onUncaught: (error: unknown) => boolean
+}
 
 // A terminal sends Ctrl-C to every process of the group, and npm passes its own on as well: the same one arrives twice.
 const SAME_SIGNAL_MS = 500
 
 /** The time a command has. Made when it starts; its process belongs to it from then on. */
 export class Lifetime {
-  /** Resolves with the first reason to stop. */
-  readonly over: Promise<End>
+  /** Resolves when it is time to stop. */
+  readonly over: Promise<void>
   readonly #controller = new AbortController()
   readonly #cli: Cli
-  readonly #onUncaught: (error: unknown) => boolean
-  #resolve: (end: End) => void = () => {}
+  #resolve: () => void = () => {}
   #signalledAtMs = Number.NEGATIVE_INFINITY
 
-  /** `onUncaught` gets each error nobody caught, and answers whether it has dealt with it. */
-  constructor(cli: Cli, { onUncaught }: { readonly onUncaught: (error: unknown) => boolean }) {
+  constructor(cli: Cli, { signals, onUncaught }: LifetimeOptions) {
     this.#cli = cli
-    this.#onUncaught = onUncaught
     this.over = new Promise((resolve) => {
       this.#resolve = resolve
     })
-    for (const signal of SIGNALS) process.on(signal, () => this.#hear(signal))
-    process.on('uncaughtException', (error) => this.#catch(error))
-    process.on('unhandledRejection', (error) => this.#catch(error))
-    cli.stdout.onGone(() => this.#end({ kind: 'unread' }))
+    const onError = (error: unknown) => {
+      if (!onUncaught(error)) this.#fail(error)
+    }
+    for (const signal of signals) process.on(signal, () => this.#hear(signal))
+    process.on('uncaughtException', onError)
+    process.on('unhandledRejection', onError)
+    cli.stdout.onGone(() => this.#end())
   }
 
-  /** Fires with the first reason to stop. */
+  /** Fires when it is time to stop. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
 
   #hear(signal: NodeJS.Signals): void {
     const nowMs = performance.now()
-    const isRepeated = nowMs - this.#signalledAtMs < SAME_SIGNAL_MS
     const isFirst = this.#signalledAtMs === Number.NEGATIVE_INFINITY
+    const isEcho = nowMs - this.#signalledAtMs < SAME_SIGNAL_MS
     this.#signalledAtMs = nowMs
-    if (isFirst) this.#end({ kind: 'signal', signal })
-    else if (!isRepeated) {
+    if (isFirst) this.#end()
+    else if (!isEcho) {
       this.#cli.stderr.line('left at once: what was running is run again when its lease has run out')
       process.exit(128 + constants.signals[signal])
     }
   }
 
-  #catch(error: unknown): void {
-    if (!this.#onUncaught(error)) this.#end({ kind: 'error', error })
+  #fail(error: unknown): void {
+    // Always with its stack: nobody can run the moment again to see it.
+    reportError(error, this.#cli.stderr, { verbose: true })
+    process.exitCode = EXIT.unexpected
+    this.#end()
   }
 
-  #end(end: End): void {
-    this.#resolve(end)
+  #end(): void {
+    this.#resolve()
     this.#controller.abort()
   }
 }

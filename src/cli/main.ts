@@ -59,6 +59,6 @@ async function run(cli: Cli): Promise<number> {
 
 const cli: Cli = { stdout: new Output(process.stdout), stderr: new Output(process.stderr) }
 const exitCode = await run(cli)
-await cli.stdout.flush()
+await Promise.all([cli.stdout.flush(), cli.stderr.flush()])
 // Not left to Node: a module a worker loaded may hold the process open for ever.
 process.exit(exitCode)

@@ -36,7 +36,8 @@ const WHY_DEAD: Readonly<Record<string, string>> = {
 export class Narrator {
   readonly #tell: (line: Line) => void
   /** Attempts that have ended and are not settled yet: the one event knows why, the other what became of it. */
-  readonly #ended = new Map<string, EventOf<'job.ended'>>()
+  readonly #ended = new Map<string, EndedAttempt>()
+  /** Of attempts that run. */
   readonly #maxAttempts = new Map<string, number>()
   readonly #failing = new Set<string>()
 
@@ -44,7 +45,7 @@ export class Narrator {
     this.#tell = tell
   }
 
-  /** The handler, watched: lines about its jobs can say how many attempts they have. */
+  /** The handler, watched: lines about its jobs can say how many attempts they have. For a worker whose events are heard. */
   watch(handler: Handler): Handler {
     const run = (payload: never, ctx: JobContext) => {
       this.#maxAttempts.set(ctx.id, ctx.maxAttempts)
@@ -66,8 +67,7 @@ export class Narrator {
       case 'job.started':
         return { ...job, text: startedText(event.attempt), tone: 'quiet', isRoutine: true }
       case 'job.ended':
-        // One whose lease is gone is not settled here.
-        if (event.outcome !== 'lost') this.#ended.set(event.id, event)
+        this.#noteEnd(event)
         return null
       case 'job.settled':
         return { ...job, ...this.#settled(event) }
@@ -81,12 +81,17 @@ export class Narrator {
     }
   }
 
+  #noteEnd(event: EventOf<'job.ended'>): void {
+    const maxAttempts = this.#maxAttempts.get(event.id) ?? null
+    this.#maxAttempts.delete(event.id)
+    // One whose lease is gone is not settled here.
+    if (event.outcome !== 'lost') this.#ended.set(event.id, { ...event, maxAttempts })
+  }
+
   #settled(event: EventOf<'job.settled'>): Outcome {
     const ended = this.#ended.get(event.id)
-    const maxAttempts = this.#maxAttempts.get(event.id)
     this.#ended.delete(event.id)
-    this.#maxAttempts.delete(event.id)
-    return settledText(event, ended, maxAttempts)
+    return settledText(event, ended)
   }
 
   #aboutSurroundings(event: Exclude<HoldfastEvent, JobEvent>): Said | null {
@@ -125,6 +130,9 @@ export class Narrator {
   }
 }
 
+/** An attempt that has ended; how many its job has is known when its handler ran. */
+type EndedAttempt = EventOf<'job.ended'> & { readonly maxAttempts: number | null }
+
 /** What is said about the end of an attempt. */
 interface Outcome {
   readonly text: string
@@ -137,11 +145,7 @@ interface Said extends Outcome {
   readonly id?: string | null
 }
 
-function settledText(
-  { state, reason, delayMs }: EventOf<'job.settled'>,
-  ended: EventOf<'job.ended'> | undefined,
-  maxAttempts: number | undefined,
-): Outcome {
+function settledText({ state, reason, delayMs }: EventOf<'job.settled'>, ended: EndedAttempt | undefined): Outcome {
   const error = ended?.error == null ? null : short(ended.error)
   switch (state) {
     case 'succeeded': {
@@ -149,7 +153,7 @@ function settledText(
       return { text, tone: 'good', isRoutine: true }
     }
     case 'retrying': {
-      const attempt = ended === undefined ? '' : ` (attempt ${ended.attempt}${ofMax(maxAttempts)})`
+      const attempt = ended === undefined ? '' : ` (attempt ${ended.attempt}${ofMax(ended.maxAttempts)})`
       const text = `failed: ${error ?? 'no error was kept'} · retry in ${spanText(delayMs ?? 0)}${attempt}`
       return { text, tone: 'warning' }
     }
@@ -180,8 +184,8 @@ function firedText(tick: Date): string {
   return `enqueued by its schedule${lateMs < LATE_MS ? '' : `, ${spanText(lateMs)} late`}`
 }
 
-function ofMax(maxAttempts: number | undefined): string {
-  return maxAttempts === undefined ? '' : ` of ${maxAttempts}`
+function ofMax(maxAttempts: number | null): string {
+  return maxAttempts === null ? '' : ` of ${maxAttempts}`
 }
 
 function short(message: string): string {

@@ -58,6 +58,7 @@ export class Client {
   readonly #settings: ClientSettings
   readonly #preparation: Preparation
   readonly #group: GroupCommit
+  readonly #keyedGroup: GroupCommit
   readonly #waits: Waits
   #isClosed = false
 
@@ -69,14 +70,18 @@ export class Client {
       nextId: idMaker(() => time.nowMs(), ports.random),
       payloadBytesMax: settings.payloadBytesMax,
     }
-    this.#group = new GroupCommit(
-      { store, ports, emit: events.emit },
-      {
-        bufferJobsMax: settings.bufferJobsMax,
-        bufferBytesMax: Math.max(BUFFER_BYTES_MAX, settings.payloadBytesMax),
-        timeoutMs: settings.enqueueTimeoutMs,
-      },
-    )
+    const gather = () =>
+      new GroupCommit(
+        { store, ports, emit: events.emit },
+        {
+          bufferJobsMax: settings.bufferJobsMax,
+          bufferBytesMax: Math.max(BUFFER_BYTES_MAX, settings.payloadBytesMax),
+          timeoutMs: settings.enqueueTimeoutMs,
+        },
+      )
+    this.#group = gather()
+    // A key may be held by a transaction that is open elsewhere: only calls with keys wait for it.
+    this.#keyedGroup = gather()
     this.#waits = new Waits({ store, ports, events })
   }
 
@@ -97,7 +102,7 @@ export class Client {
     const job = made instanceof Promise ? await made : made
     const answer =
       options?.tx === undefined
-        ? await this.#group.enqueue(job, options?.signal)
+        ? await (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue(job, options?.signal)
         : (await this.#write({ jobs: [job], tx: options.tx, signal: options.signal }))[0]!
     this.#deps.time.refresh()
     return this.#noteTime(job, acceptOne(answer))
@@ -305,7 +310,7 @@ export class Client {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#waits.close()
-    await this.#group.close()
+    await Promise.all([this.#group.close(), this.#keyedGroup.close()])
   }
 
   [Symbol.asyncDispose](): Promise<void> {

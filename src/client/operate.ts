@@ -205,7 +205,8 @@ function checkFilter({ state, queue, type, tag }: JobFilter): JobFilter {
 
 /** What a queue sets for the jobs in it that set nothing themselves. */
 export interface QueueOptions extends LimitOptions {
-  /** How long its finished jobs are kept. Default: what the process that prunes was told. */
+  /** How long its finished jobs are kept at least. Whole days are dropped for all queues at once, so the longest of all
+   *  retentions counts. Default: what the process that prunes was told. */
   readonly retention?: Duration
 }
 

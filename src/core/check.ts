@@ -101,7 +101,7 @@ export function checkBoolean(what: string, value: unknown): boolean {
   throw new HoldfastError('invalid_option', `${what} must be true or false, got ${show(value)}`)
 }
 
-/** Raises `invalid_option` unless `value` is a Date, an ISO string or milliseconds that lie in a year from 1970 to 9999. */
+/** Raises `invalid_option` unless `value` is a Date or an ISO string with a time zone, in a year from 1970 to 9999. */
 export function checkDate(what: string, value: unknown): Date {
   const date = value instanceof Date ? value : readDate(value)
   const ms = date?.getTime() ?? Number.NaN

@@ -25,7 +25,7 @@ const MOVES: Readonly<Record<JobState, readonly JobState[]>> = {
   ready: ['running', 'scheduled', 'cancelled'],
   // A snoozed job goes from running to scheduled: its attempt is given back and its time set anew.
   running: ['succeeded', 'retrying', 'scheduled', 'dead', 'ready', 'cancelled'],
-  retrying: ['ready', 'scheduled', 'cancelled'],
+  retrying: ['ready', 'cancelled'],
   succeeded: [],
   dead: ['ready', 'cancelled'],
   cancelled: [],

@@ -55,7 +55,7 @@ describe('dev', () => {
 
     await second.line(/^ {2}found .*\d running/)
     await second.line(new RegExp(`render_video +${running} {2}still running elsewhere, or its worker is gone`))
-    await second.line(new RegExp(`render_video +${running} {2}rescued: \\S+ is gone · retrying`))
+    await second.line(new RegExp(`render_video +${running} {2}rescued: \\S+ is gone · `))
     await second.line(new RegExp(`render_video +${running} {2}started again, attempt 2`))
     second.signal('SIGINT')
     const { code, stdout } = await second.ended

@@ -79,7 +79,13 @@ describe('decide', () => {
     expect(decide(jobWith({ limits }), failed, NOW + 1, half)).toMatchObject({ state: 'dead', reason: 'expired' })
   })
 
-  test('a crash counts, and the job is retried', () => {
+  test('the first crash counts, and the job goes on at once', () => {
+    const settlement = decide(jobWith(), { kind: 'crashed', started: true }, NOW, half)
+
+    expect(settlement).toEqual({ state: 'ready', attempt: 2, crashes: 1 })
+  })
+
+  test('a later crash counts, and the job waits like after any failure', () => {
     const settlement = decide(jobWith({ crashes: 1 }), { kind: 'crashed', started: true }, NOW, half)
 
     expect(settlement).toEqual({ state: 'retrying', attempt: 2, crashes: 2, delayMs: 1_000 })

@@ -10,7 +10,7 @@ describe('states', () => {
       scheduled: ['ready', 'cancelled'],
       ready: ['scheduled', 'running', 'cancelled'],
       running: ['scheduled', 'ready', 'retrying', 'succeeded', 'dead', 'cancelled'],
-      retrying: ['scheduled', 'ready', 'cancelled'],
+      retrying: ['ready', 'cancelled'],
       succeeded: [],
       dead: ['ready', 'cancelled'],
       cancelled: [],

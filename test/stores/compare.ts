@@ -167,8 +167,8 @@ function operatorCall(operation: Operation, seen: Seen, nowMs: number): Call {
     case 'cancel':
     case 'requeue':
     case 'discard': {
-      const { kind, ofDead } = operation
-      const ids = operation.jobs.map((job) => (ofDead ? seen.deadJob(job) : seen.job(job)))
+      const { kind } = operation
+      const ids = operation.jobs.map((job) => seen.job(job))
       return call<readonly { id: string; result: string }[]>(
         (store) => store[kind](ids, BY),
         (results) => seen.operated(results),

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connect } from '../../src/index.js'
 import { meaningOf } from '../../src/stores/postgres/errors.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
+import { Lane } from '../../src/stores/postgres/lane.js'
 import { freePort, TestServer } from '../support/server.js'
 import { sharedServerUrl } from '../support/stage.js'
 
@@ -175,5 +176,64 @@ describe('a SQLSTATE', () => {
 
   test('that is missing means that the connection broke', () => {
     expect(meaningOf(null)).toMatchObject({ code: 'store_unavailable', retryable: true })
+  })
+})
+
+describe('a connection', () => {
+  test('commits durably although its role says otherwise', async () => {
+    const admin = new pg.Client({ connectionString: sharedServerUrl() })
+    await admin.connect()
+    await admin.query('CREATE ROLE hasty LOGIN SUPERUSER')
+    await admin.query('ALTER ROLE hasty SET synchronous_commit = off')
+    const name = `${schema}_hasty`
+    const holdfast = await connect(sharedServerUrl().replace('holdfast@', 'hasty@'), { schema: name, upkeep: false })
+    await admin.query(
+      `ALTER TABLE ${name}.ready ADD COLUMN durability text DEFAULT current_setting('synchronous_commit')`,
+    )
+
+    await holdfast.enqueue('work', {})
+
+    const { rows } = await admin.query(`SELECT durability FROM ${name}.ready`)
+    await holdfast.close()
+    await admin.query(`DROP SCHEMA ${name} CASCADE`)
+    await admin.query('DROP ROLE hasty')
+    await admin.end()
+    expect(rows).toEqual([{ durability: 'on' }])
+  })
+
+  test('whose server forgets what was prepared sends whole statements from then on', async () => {
+    const lane = new Lane({
+      settings: async () => ({ connectionString: sharedServerUrl() }),
+      purpose: 'test',
+      connectMs: 5_000,
+    })
+    const ask = (name: string) => lane.query({ name, text: 'SELECT $1::text', values: [name] }, 5_000)
+    await Promise.all(['a', 'b', 'c'].map(ask))
+
+    // What a pooler does when it hands out another server connection.
+    await lane.query({ name: '', text: 'DEALLOCATE ALL', values: [] }, 5_000)
+    const answers = await Promise.all(['a', 'b', 'c'].map(ask))
+    await lane.close()
+
+    expect(answers).toEqual([[['a']], [['b']], [['c']]])
+  })
+
+  test('that waits for a key in an open transaction does not hold up jobs without one', async () => {
+    const name = `${schema}_keys`
+    const holdfast = await connect(sharedServerUrl(), { schema: name, upkeep: false })
+    const client = new pg.Client({ connectionString: sharedServerUrl() })
+    await client.connect()
+    await client.query('BEGIN')
+    const first = await holdfast.enqueue('work', {}, { idempotencyKey: 'k', tx: client })
+
+    const second = holdfast.enqueue('work', {}, { idempotencyKey: 'k' })
+    const plain = await holdfast.enqueue('work', {})
+    await client.query('COMMIT')
+
+    expect(plain.created).toBe(true)
+    expect(await second).toMatchObject({ id: first.id, created: false })
+    await holdfast.close()
+    await client.query(`DROP SCHEMA ${name} CASCADE`)
+    await client.end()
   })
 })

@@ -19,8 +19,8 @@ const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
-/** A job the run has sent, so many steps back from the newest; or an id that was never sent. */
-export type JobReference = { readonly back: number } | 'unknown'
+/** A job so many steps back from the one touched last, of all that were written or of those that died; or an unknown id. */
+export type JobReference = { readonly of: 'any' | 'dead'; readonly back: number } | 'unknown'
 
 /** A lease the run was given: one that holds as far as the run knows, or any. `fenceShift` makes it a wrong one. */
 export interface LeaseReference {
@@ -141,10 +141,12 @@ const tags = fc.uniqueArray(fc.constantFrom(...TAGS), { maxLength: 3 })
 
 // Most of what happens to jobs happens to those that were touched last; old ones come up too.
 const back = fc.oneof({ weight: 3, arbitrary: fc.nat(7) }, { weight: 1, arbitrary: fc.nat(200) })
-const job: fc.Arbitrary<JobReference> = fc.oneof(
-  { weight: 30, arbitrary: fc.record({ back }) },
-  { weight: 1, arbitrary: fc.constant('unknown' as const) },
-)
+const jobOf = (...of: ('any' | 'dead')[]): fc.Arbitrary<JobReference> =>
+  fc.oneof(
+    { weight: 30, arbitrary: fc.record({ of: fc.constantFrom(...of), back }) },
+    { weight: 1, arbitrary: fc.constant('unknown' as const) },
+  )
+const job = jobOf('any', 'any', 'any', 'dead')
 const lease: fc.Arbitrary<LeaseReference> = fc.record({
   of: fc.constantFrom('held', 'held', 'held', 'any'),
   back,
@@ -280,9 +282,9 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
     nextInMs: fc.option(nextInMs, { freq: 9 }),
   }),
   prune: verb(0, 'prune', { retentionMs: fc.constantFrom(0, HOUR, DAY, 3 * DAY) }),
-  cancel: verb(5, 'cancel', { jobs: fc.array(job, { maxLength: 3 }), ofDead: fc.constantFrom(false) }),
-  requeue: verb(4, 'requeue', { jobs: fc.array(job, { maxLength: 4 }), ofDead: fc.constantFrom(true, true, false) }),
-  discard: verb(2, 'discard', { jobs: fc.array(job, { maxLength: 3 }), ofDead: fc.constantFrom(true, true, false) }),
+  cancel: verb(5, 'cancel', { jobs: fc.array(job, { maxLength: 3 }) }),
+  requeue: verb(4, 'requeue', { jobs: fc.array(jobOf('dead', 'dead', 'any'), { maxLength: 4 }) }),
+  discard: verb(2, 'discard', { jobs: fc.array(jobOf('dead', 'dead', 'any'), { maxLength: 3 }) }),
   update: verb(
     5,
     'update',

@@ -35,13 +35,13 @@ export class Seen {
   }
 
   job(reference: JobReference): string {
-    const known = reference === 'unknown' ? undefined : nth([...this.#written], reference.back)
-    return known ?? this.#makeId()
+    return this.#known(reference) ?? this.#makeId()
   }
 
-  deadJob(reference: JobReference): string {
-    const known = reference === 'unknown' ? undefined : nth(this.#dead, reference.back)
-    return known ?? this.job(reference)
+  #known(reference: JobReference): string | undefined {
+    if (reference === 'unknown') return undefined
+    const dead = reference.of === 'dead' ? nth(this.#dead, reference.back) : undefined
+    return dead ?? nth([...this.#written], reference.back)
   }
 
   /** For a job to come after: any that was sent, in this batch too, whether it was written or not. */
@@ -52,7 +52,13 @@ export class Seen {
 
   lease({ of, back, fenceShift }: LeaseReference): SeenLease {
     const known = nth(of === 'held' ? this.#held : this.#leases, back)
-    const lease = known ?? { id: this.job({ back }), fence: 1, queue: 'none', attempt: 1, idempotencyKey: null }
+    const lease = known ?? {
+      id: this.job({ of: 'any', back }),
+      fence: 1,
+      queue: 'none',
+      attempt: 1,
+      idempotencyKey: null,
+    }
     return { ...lease, fence: lease.fence + fenceShift }
   }
 

@@ -21,10 +21,10 @@ describe('rescue', () => {
     await stage.upkeep().tick()
 
     const job = await stage.get(id)
-    expect(job).toMatchObject({ state: 'retrying', crashes: 1, attempt: 1, error: { code: 'worker_lost' } })
+    expect(job).toMatchObject({ state: 'ready', crashes: 1, attempt: 1, error: { code: 'worker_lost' } })
     expect(job.error!.message).toContain('gone')
     expect(job.attempts).toHaveLength(1)
-    expect(stage.heard('job.rescued')).toMatchObject([{ id, worker: 'gone', state: 'retrying', crashes: 1 }])
+    expect(stage.heard('job.rescued')).toMatchObject([{ id, worker: 'gone', state: 'ready', crashes: 1 }])
   })
 
   test('a lease that still holds is left alone', async () => {
@@ -84,7 +84,7 @@ describe('rescue', () => {
     await stage.upkeep().tick()
 
     expect(await stage.get(byQueue)).toMatchObject({ state: 'dead', reason: 'attempts' })
-    expect(await stage.get(byJob)).toMatchObject({ state: 'retrying' })
+    expect(await stage.get(byJob)).toMatchObject({ state: 'ready' })
   })
 
   test('two processes that find the same lease count one crash', async () => {

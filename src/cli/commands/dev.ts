@@ -13,10 +13,10 @@ import { printBanner } from '../dev/banner.js'
 import { DEV_QUEUE, exampleHandlers } from '../dev/examples.js'
 import { enqueueExamples, scheduleExample, trickle } from '../dev/show.js'
 import { Tally } from '../dev/tally.js'
-import { CliError, reportError } from '../errors.js'
+import { CliError } from '../errors.js'
 import { writeEvent } from '../event-json.js'
 import { EXIT } from '../exit-codes.js'
-import { type End, Lifetime } from '../lifetime.js'
+import { Lifetime } from '../lifetime.js'
 import { LinePrinter } from '../lines.js'
 import { type Line, Narrator } from '../narrator.js'
 import { spanText } from '../times.js'
@@ -43,7 +43,11 @@ export function addDev(parent: Command, cli: Cli): void {
 }
 
 async function dev(cli: Cli, folder: string | undefined, flags: StoreFlags): Promise<void> {
-  const lifetime = new Lifetime(cli, { onUncaught: attributeUncaught })
+  const lifetime = new Lifetime(cli, {
+    // A terminal that is closed hangs up; without this the server would be left running.
+    signals: ['SIGINT', 'SIGTERM', 'SIGHUP'],
+    onUncaught: attributeUncaught,
+  })
   const store = chooseDevStore(folder, flags)
   const isNew = store.folder !== null && !existsSync(join(store.folder, 'data'))
   if (isNew) cli.stderr.line('starting PostgreSQL in a new folder, which takes a few seconds…')
@@ -52,7 +56,6 @@ async function dev(cli: Cli, folder: string | undefined, flags: StoreFlags): Pro
   try {
     await show.open(store, isNew)
     if (!lifetime.signal.aborted) await show.run(lifetime)
-    show.ended(await lifetime.over)
   } finally {
     await holdfast.close()
   }
@@ -129,7 +132,8 @@ class Show {
   /** Works until it is time to stop, then drains. */
   async run(lifetime: Lifetime): Promise<void> {
     const worker = this.#holdfast.worker({
-      handlers: this.#handlers.map((handler) => this.#narrator.watch(handler)),
+      handlers:
+        this.#flags.json === true ? this.#handlers : this.#handlers.map((handler) => this.#narrator.watch(handler)),
       concurrency: CONCURRENCY,
       // Short, so that after a kill the next start is seen to go on with what was running.
       lease: '10s',
@@ -140,12 +144,6 @@ class Show {
     await lifetime.over
     await worker.stop()
     await trickling
-  }
-
-  ended(end: End): void {
-    if (end.kind !== 'error') return
-    reportError(end.error, this.#cli.stderr, { verbose: true })
-    process.exitCode = EXIT.unexpected
   }
 
   sum(store: ChosenStore): void {

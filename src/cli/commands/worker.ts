@@ -6,13 +6,10 @@ import type { Duration } from '../../core/duration.js'
 import type { HoldfastEvent } from '../../core/events.js'
 import { attributeUncaught } from '../../worker/current-job.js'
 import { resolveWorkerOptions, type WorkerOptions } from '../../worker/options.js'
-import type { Worker } from '../../worker/worker.js'
 import { duration, durationOrUnlimited, names, wholeNumber } from '../arguments.js'
 import { addExamples, type Cli } from '../command.js'
 import { addStoreOptions, chooseStore, openStore, type StoreFlags } from '../connection.js'
-import { reportError } from '../errors.js'
 import { isRoutine, writeEvent } from '../event-json.js'
-import { EXIT } from '../exit-codes.js'
 import { loadHandlers } from '../handler-module.js'
 import { Lifetime } from '../lifetime.js'
 import { LinePrinter } from '../lines.js'
@@ -69,7 +66,7 @@ function option(flags: string, description: string, read: (text: string) => unkn
 }
 
 async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void> {
-  const lifetime = new Lifetime(cli, { onUncaught: attributeUncaught })
+  const lifetime = new Lifetime(cli, { signals: ['SIGINT', 'SIGTERM'], onUncaught: attributeUncaught })
   const handlers = await loadHandlers(module)
   // Before the store is opened: a mistake in an option should not cost a connection.
   const { queues, concurrency } = resolveWorkerOptions(readOptions(flags, handlers))
@@ -82,7 +79,8 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
     await worker.start()
     const kinds = `${handlers.length} ${handlers.length === 1 ? 'type' : 'types'}`
     log.say(`worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} at once, at ${store.shown}`)
-    await stopInTime(cli, lifetime, worker)
+    await lifetime.over
+    await worker.stop()
   } finally {
     await holdfast.close()
   }
@@ -98,16 +96,6 @@ function readOptions(flags: WorkerFlags, handlers: WorkerOptions['handlers']): W
     ...(visibilityTimeout === undefined ? {} : { lease: visibilityTimeout }),
     ...(drainTimeout === undefined ? {} : { drain: drainTimeout }),
   }
-}
-
-async function stopInTime(cli: Cli, lifetime: Lifetime, worker: Worker): Promise<void> {
-  const end = await lifetime.over
-  if (end.kind === 'error') {
-    // Always with its stack: nobody can run the moment again to see it.
-    reportError(end.error, cli.stderr, { verbose: true })
-    process.exitCode = EXIT.unexpected
-  }
-  await worker.stop()
 }
 
 /** Tells what the worker does, as it was asked to. */
@@ -129,7 +117,8 @@ class WorkerLog {
       if (flags.log === 'all' || !line.isRoutine) printer.print(line)
     })
     this.#narrator = narrator
-    this.watched = handlers.map((handler) => narrator.watch(handler))
+    const isNarrated = flags.json !== true && flags.log !== 'none'
+    this.watched = isNarrated ? handlers.map((handler) => narrator.watch(handler)) : handlers
   }
 
   readonly hear = (event: HoldfastEvent): void => {
@@ -141,10 +130,14 @@ class WorkerLog {
     }
     this.#narrator.hear(event)
     if (event.name === 'worker.draining') this.say(`stopping: ${event.running} running, Ctrl-C again leaves at once`)
-    if (event.name === 'worker.stopped') this.say(`stopped; ${event.released} given back unfinished`)
+    if (event.name === 'worker.stopped') this.say(stoppedText(event.released))
   }
 
   say(text: string): void {
     if (this.#flags.log !== 'none' && this.#flags.json !== true) this.#cli.stderr.line(text)
   }
+}
+
+function stoppedText(released: number): string {
+  return released === 0 ? 'stopped' : `stopped; ${released} given back unfinished`
 }

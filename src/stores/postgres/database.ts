@@ -9,6 +9,7 @@ import { inSchema, type Row, type Statement } from './statement.js'
 /** What each connection is for, in the words of error messages. */
 const PURPOSES = {
   enqueue: 'write jobs',
+  keys: 'write jobs with keys',
   claim: 'claim jobs',
   settle: 'settle jobs',
   extend: 'extend leases',
@@ -46,6 +47,7 @@ export class Database {
     const lane = (purpose: Purpose) => new Lane({ settings, connectMs, purpose: PURPOSES[purpose] })
     this.#lanes = {
       enqueue: lane('enqueue'),
+      keys: lane('keys'),
       claim: lane('claim'),
       settle: lane('settle'),
       extend: lane('extend'),

@@ -17,13 +17,15 @@ interface Row {
 /** Writes jobs, all or none, in the caller's transaction if there is one; the answers are in the order of the jobs. */
 export async function enqueue(db: Database, tx: Send | null, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
   if (jobs.length === 0) return []
-  const send: Send = tx ?? ((sql, values) => db.send('enqueue', sql, values))
+  // A key may be held by somebody's open transaction. Who waits for it must not hold up those that have none.
+  const purpose = jobs.some((job) => job.idempotencyKey !== null) ? 'keys' : 'enqueue'
+  const send: Send = tx ?? ((sql, values) => db.send(purpose, sql, values))
   const rows = jobs.map((job) => ({ job, schedule: null }))
   if (rows.every(isPlain)) return writePlain(db, send, rows)
   const pieces = cut(rows)
   // Almost always one statement writes them all and needs no transaction around it.
   if (pieces.length === 1 || tx !== null) return writeFull(db, send, rows, pieces)
-  return db.transaction('enqueue', (inside) => writeFull(db, inside, rows, pieces))
+  return db.transaction(purpose, (inside) => writeFull(db, inside, rows, pieces))
 }
 
 /** Writes the jobs of a schedule's ticks, inside the transaction of their firing. */
@@ -37,16 +39,9 @@ export async function enqueueTicks(
   return writeFull(db, send, rows, cut(rows))
 }
 
+/** True for a job that is ready at once and asks nobody: almost every one. */
 function isPlain({ job }: Row): boolean {
-  return (
-    job.when === null &&
-    job.idempotencyKey === null &&
-    job.after.length === 0 &&
-    job.onParentDead === 'cancel' &&
-    job.tags.length === 0 &&
-    job.trace === null &&
-    Object.keys(job.limits).length === 0
-  )
+  return job.when === null && job.idempotencyKey === null && job.after.length === 0
 }
 
 const ENQUEUE_PLAIN = statement(
@@ -56,11 +51,12 @@ WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
          nextval(':schema.positions') * 65536 AS place        -- one number a statement, the batch counts up beneath it
 ), written AS (
-  INSERT INTO :schema.jobs (id, created_at, position, priority, version, queue, type, payload)
-  SELECT input.id, moment.now, moment.place + input.ordinal, input.priority, input.version, input.queue, input.type, input.payload
+  INSERT INTO :schema.jobs (id, created_at, position, priority, version, queue, type, payload, options, tags)
+  SELECT input.id, moment.now, moment.place + input.ordinal, input.priority, input.version, input.queue, input.type,
+         input.payload, input.options, input.tags::text[]
     FROM moment,
-         unnest($2::uuid[], $3::text[], $4::text[], $5::json[], $6::smallint[], $7::smallint[])
-           WITH ORDINALITY AS input (id, queue, type, payload, priority, version, ordinal)
+         unnest($2::uuid[], $3::text[], $4::text[], $5::json[], $6::smallint[], $7::smallint[], $8::json[], $9::text[])
+           WITH ORDINALITY AS input (id, queue, type, payload, priority, version, options, tags, ordinal)
       ON CONFLICT DO NOTHING                                  -- written by an earlier try whose answer was lost
   RETURNING id, created_at, position, priority, queue, type
 )
@@ -79,6 +75,8 @@ async function writePlain(db: Database, send: Send, rows: readonly Row[]): Promi
     arrayOf(rows.map(({ job }) => job.payload)),
     arrayOf(rows.map(({ job }) => job.priority)),
     arrayOf(rows.map(({ job }) => job.version)),
+    arrayOf(rows.map(({ job, schedule }) => writeOptions(job, schedule))),
+    arrayOf(rows.map(({ job }) => (job.tags.length === 0 ? null : arrayOf(job.tags)))),
   ])
   if (written.length === rows.length) return rows.map(({ job }) => ({ id: job.id, created: true, state: 'ready' }))
   const states = await statesOf(

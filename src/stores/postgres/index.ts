@@ -6,7 +6,7 @@ import type { Clock } from '../../core/ports.js'
 import type { Store } from '../../core/store.js'
 import { redactUrl } from '../../core/url.js'
 import { Database } from './database.js'
-import type { EmbeddedServer } from './embedded/server.js'
+import type { EmbeddedOptions, EmbeddedServer } from './embedded/server.js'
 import type { ExtenderSettings } from './extender.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import { migrate } from './migrate.js'
@@ -21,6 +21,8 @@ export interface PostgresOptions {
   readonly connectMs?: number
   /** How long a query may take before its connection is cut. Default 10 000; upkeep and operators share it. */
   readonly deadlineMs?: number
+  /** How an embedded server is started. */
+  readonly embedded?: EmbeddedOptions
   /** A clock that replaces the server's in every statement. For tests: in production time is the server's. */
   readonly clock?: Clock
 }
@@ -31,20 +33,21 @@ const POSTGRES_DEFAULTS = { schema: 'holdfast', connectMs: 10_000, deadlineMs: 1
 export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
   const { schema, connectMs, deadlineMs, clock } = { ...POSTGRES_DEFAULTS, ...options }
   checkSchema(schema)
-  const place = await locate(url)
+  const place = await locate(url, options.embedded)
+  let durability = ''
   try {
-    await prepare(place, schema, connectMs)
+    durability = await prepare(place, schema, connectMs)
   } catch (error) {
     await place.leave()
     throw error
   }
-  const { settings } = place
+  const settings = async () => ({ ...(await place.settings()), options: durability })
   return composeStore({
     db: new Database({ settings, schema, clock: clock ?? null, connectMs, deadlineMs }),
     wakeUps: new WakeUps({ settings, schema, connectMs }),
     extender: () => ({
       module: new URL('./extender.js', import.meta.url).href,
-      data: { ...place.fixed(), schema, connectMs, deadlineMs } satisfies ExtenderSettings,
+      data: { ...place.fixed(durability), schema, connectMs, deadlineMs } satisfies ExtenderSettings,
     }),
     leaveServer: () => place.leave(),
   })
@@ -53,22 +56,26 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
 /** Where the server is, now and after it had to be started again. */
 interface Place {
   readonly settings: () => Promise<ConnectionSettings>
-  readonly fixed: () => Pick<ExtenderSettings, 'connection' | 'portFile'>
+  readonly fixed: (options: string) => Pick<ExtenderSettings, 'connection' | 'portFile'>
   readonly leave: () => Promise<void>
 }
 
-async function locate(url: string): Promise<Place> {
+async function locate(url: string, embedded: EmbeddedOptions | undefined): Promise<Place> {
   if (!url.startsWith('embedded:')) {
     const connection: ConnectionSettings = { connectionString: checkUrl(url) }
-    return { settings: async () => connection, fixed: () => ({ connection, portFile: null }), leave: async () => {} }
+    return {
+      settings: async () => connection,
+      fixed: (options) => ({ connection: { ...connection, options }, portFile: null }),
+      leave: async () => {},
+    }
   }
   const { openEmbedded } = await import('./embedded/server.js')
   const folder = resolve(url.slice('embedded:'.length))
-  const server: EmbeddedServer = await openEmbedded(folder)
+  const server: EmbeddedServer = await openEmbedded(folder, embedded)
   return {
     settings: () => server.ensureRunning(),
-    fixed: () => {
-      const { connection } = server
+    fixed: (options) => {
+      const connection = { ...server.connection, options }
       const isOnSocket = connection.host.startsWith('/')
       return { connection, portFile: isOnSocket ? null : resolve(folder, 'data', 'postmaster.pid') }
     },
@@ -84,10 +91,12 @@ function checkUrl(url: string): string {
   )
 }
 
-async function prepare(place: Place, schema: string, connectMs: number): Promise<void> {
+/** Brings the schema up to date and returns the start-up options that make commits durable, where the server's would not. */
+async function prepare(place: Place, schema: string, connectMs: number): Promise<string> {
   const lane = new Lane({ settings: place.settings, purpose: 'prepare the schema', connectMs })
   try {
-    const [row] = await lane.query({ name: '', text: 'SHOW transaction_read_only', values: [] }, connectMs)
+    const text = "SELECT current_setting('transaction_read_only'), current_setting('synchronous_commit')"
+    const [row] = await lane.query({ name: '', text, values: [] }, connectMs)
     if (row?.[0] === 'on') {
       throw new HoldfastError(
         'store_read_only',
@@ -95,6 +104,8 @@ async function prepare(place: Place, schema: string, connectMs: number): Promise
       )
     }
     await migrate(lane, schema)
+    // An accepted job must survive a crash. Stronger settings than 'on' are left as they are.
+    return row?.[1] === 'off' ? '-c synchronous_commit=on' : ''
   } finally {
     await lane.close()
   }

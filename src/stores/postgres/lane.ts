@@ -10,6 +10,7 @@ import type { Row } from './statement.js'
 export type ConnectionSettings = pg.ClientConfig
 
 export interface LaneOptions {
+  /** Resolves with where to connect, and the start-up options beside the usual ones. */
   readonly settings: () => Promise<ConnectionSettings>
   readonly purpose: string
   readonly connectMs: number
@@ -83,6 +84,7 @@ export class Lane {
 
   async #send(client: pg.Client, query: Query, deadlineMs: number): Promise<Row[]> {
     let timer: NodeJS.Timeout | undefined
+    const isNamed = this.#prepares && query.name !== ''
     try {
       return await new Promise<Row[]>((resolve, reject) => {
         timer = setTimeout(() => {
@@ -90,11 +92,14 @@ export class Lane {
           this.#drop(client)
         }, deadlineMs)
         client
-          .query(this.#config(query))
+          .query(toConfig(query, isNamed))
           .then((result) => resolve((Array.isArray(result) ? [] : result.rows) as unknown as Row[]), reject)
       })
     } catch (thrown) {
-      if (this.#forgetsStatements(thrown)) return this.#send(client, query, deadlineMs)
+      if (isNamed && forgetsStatements(thrown)) {
+        this.#prepares = false
+        return this.#send(client, query, deadlineMs)
+      }
       const error = storeError(this.#options.purpose, thrown)
       // 25006 comes from a server that was demoted: only a new connection can find the new primary.
       if (error.code === 'store_read_only' || sqlStateOf(thrown) === null) this.#drop(client)
@@ -102,20 +107,6 @@ export class Lane {
     } finally {
       clearTimeout(timer)
     }
-  }
-
-  #config(query: Query): pg.QueryArrayConfig {
-    const config = { text: query.text, values: query.values as unknown[], rowMode: 'array' as const, types: AS_TEXT }
-    return this.#prepares && query.name !== '' ? { ...config, name: query.name } : config
-  }
-
-  // A pooler that hands out another server connection for each transaction does not know what was prepared before
-  // (26000) or has it already (42P05). From then on this lane sends whole statements.
-  #forgetsStatements(thrown: unknown): boolean {
-    const state = sqlStateOf(thrown)
-    if (!this.#prepares || (state !== '26000' && state !== '42P05')) return false
-    this.#prepares = false
-    return true
   }
 
   async #open(): Promise<pg.Client> {
@@ -148,13 +139,14 @@ export class Lane {
   }
 
   async #dial(): Promise<pg.Client> {
+    const { options: more = '', ...settings } = await this.#options.settings()
     const client = new pg.Client({
       keepAlive: true,
       pipeline: true,
-      ...(await this.#options.settings()),
+      ...settings,
       application_name: `holdfast ${this.#options.purpose}`.slice(0, 63),
       connectionTimeoutMillis: this.#options.connectMs,
-      ...(this.#takesOptions ? { options: START_OPTIONS } : {}),
+      ...(this.#takesOptions ? { options: `${START_OPTIONS} ${more}` } : {}),
     })
     const forget = () => {
       if (this.#client === client) this.#client = null
@@ -203,6 +195,18 @@ export class Lane {
     clearTimeout(timer)
     destroy(client)
   }
+}
+
+function toConfig(query: Query, isNamed: boolean): pg.QueryArrayConfig {
+  const config = { text: query.text, values: query.values as unknown[], rowMode: 'array' as const, types: AS_TEXT }
+  return isNamed ? { ...config, name: query.name } : config
+}
+
+// A pooler that hands out another server connection for each transaction does not know what was prepared before (26000) or
+// has it already (42P05). From then on the lane sends whole statements; those under way under a name are sent again.
+function forgetsStatements(thrown: unknown): boolean {
+  const state = sqlStateOf(thrown)
+  return state === '26000' || state === '42P05'
 }
 
 function late(purpose: string, deadlineMs: number): HoldfastError {

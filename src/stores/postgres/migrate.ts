@@ -40,10 +40,12 @@ export async function migrate(lane: Lane, schema: string): Promise<void> {
   await lane.transaction(async (send) => {
     const inside = (text: string, values: unknown[] = []) => send({ name: '', text, values })
     await inside('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast migrate ${schema}`])
+    // Making a schema takes a right on the database, filling one that is there does not.
+    const [found] = await inside('SELECT to_regnamespace($1)', [schema])
+    if (found?.[0] === null) await inside(inSchema('CREATE SCHEMA :schema', schema))
     await inside(
       inSchema(
-        `CREATE SCHEMA IF NOT EXISTS :schema;
-         CREATE TABLE IF NOT EXISTS :schema.migrations (
+        `CREATE TABLE IF NOT EXISTS :schema.migrations (
            number     integer     NOT NULL PRIMARY KEY,
            name       text        NOT NULL,
            checksum   text        NOT NULL,

@@ -1,7 +1,7 @@
 // Schedules: due, fired, set. A firing is one transaction: the schedule moves on, its ticks are recorded as unique, and
 // their jobs are written, or none of it happens. Any number of processes may try.
 
-import type { Schedule, ScheduleView } from '../../core/job.js'
+import type { Enqueued, Schedule, ScheduleView } from '../../core/job.js'
 import { isFinished } from '../../core/states.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/store.js'
 import type { Database, Send } from './database.js'
@@ -91,13 +91,15 @@ export async function fire(db: Database, request: FireRequest, onReady: (queue: 
     const [row] = await send(LOCK_SCHEDULE, [request.name, request.expectedNextAtMs])
     if (row === undefined) return null
     const { overlap } = readJson(row[0]) as Schedule
-    const jobs = await recordTicks(send, request, overlap, row[1] ?? null)
-    if (jobs.length > 0) await knowQueues(send, [...new Set(jobs.map(({ job }) => job.queue))])
-    await enqueueTicks(
+    const ticks = await recordTicks(send, request, overlap, row[1] ?? null)
+    if (ticks.length > 0) await knowQueues(send, [...new Set(ticks.map(({ job }) => job.queue))])
+    const answers = await enqueueTicks(
       db,
       send,
-      jobs.map(({ tickMs, job }) => ({ job, tickMs, name: request.name })),
+      ticks.map(({ tickMs, job }) => ({ job, tickMs, name: request.name })),
     )
+    // A tick whose job was kept away by a key has fired all the same.
+    const jobs = ticks.filter((_, index) => isCreated(answers[index]!))
     const lastTickMs = request.ticks.at(-1)?.tickMs ?? null
     await send(MOVE_ON, [request.name, request.nextAtMs, lastTickMs, jobs.at(-1)?.job.id ?? null])
     return jobs
@@ -105,6 +107,10 @@ export async function fire(db: Database, request: FireRequest, onReady: (queue: 
   if (made === null) return { fired: false, jobs: [] }
   for (const { job } of made) onReady(job.queue)
   return { fired: true, jobs: made.map(({ job }) => job.id) }
+}
+
+function isCreated(answer: Enqueued): boolean {
+  return 'created' in answer && answer.created
 }
 
 /** Records ticks and returns those that become jobs: not the ones recorded before, nor those that would overlap. */

@@ -1,8 +1,9 @@
 // The PostgreSQL store: the contract's methods in order, each in the file of its name.
 
+import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { NewJob } from '../../core/job.js'
-import { BATCH_MAX, type ExtenderSpec, type Queryable, type Store } from '../../core/store.js'
+import { BATCH_MAX, type ExtenderSpec, PAGE_MAX, type Queryable, type Store } from '../../core/store.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import type { Database, Purpose, Send } from './database.js'
@@ -70,12 +71,18 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
       for (const queue of touched) tx === undefined ? wakeUps.ready(queue) : wakeUps.readySoon(queue)
       return answers
     },
-    claim: (request) => claim(db, request),
+    async claim(request) {
+      for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
+      return claim(db, request)
+    },
     begin: (leases) => begin(db, leases),
-    extend: (leases, leaseMs) => extend(db, leases, leaseMs),
+    async extend(leases, leaseMs) {
+      checkBatch('extend', leases)
+      return extend(db, leases, leaseMs)
+    },
     watch: (leases) => watch(db, leases),
     note: (notes) => note(db, notes),
-    settle(jobs, { tx, onlyExpired = false } = {}) {
+    async settle(jobs, { tx, onlyExpired = false } = {}) {
       checkBatch('settle', jobs)
       const send = chooseSender(db, tx, onlyExpired ? upkeep : settling)
       const onReady = tx === undefined ? ready : (queue: string) => wakeUps.readySoon(queue)
@@ -110,7 +117,10 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
     schedules: () => schedules(db),
 
     get: (id) => get(db, id),
-    list: (request) => list(db, request),
+    async list(request) {
+      checkWhole('list: limit', request.limit, 1, PAGE_MAX)
+      return list(db, request)
+    },
     stats: (queue) => stats(db, queue),
     endings: (ids) => endings(db, ids),
     async now() {

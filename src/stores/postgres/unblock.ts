@@ -18,8 +18,12 @@ WITH moment AS MATERIALIZED (
          bool_and(ended.state IS NOT NULL) AS all_ended,
          coalesce(bool_or(ended.state IN ('dead', 'cancelled')), false) AND bool_or(blocked.cancel_with_parents) AS is_cancelled
     FROM unnest($2::uuid[]) AS asked (id)
-    JOIN :schema.blocked ON blocked.id = asked.id
-    JOIN :schema.parents ON parents.child = blocked.id
+   CROSS JOIN LATERAL (                                       -- one look-up for each job, whatever statistics say
+     SELECT blocked.id, blocked.cancel_with_parents FROM :schema.blocked WHERE blocked.id = asked.id OFFSET 0
+   ) AS blocked
+   CROSS JOIN LATERAL (
+     SELECT parents.parent FROM :schema.parents WHERE parents.child = asked.id OFFSET 0
+   ) AS parents
    CROSS JOIN LATERAL (
      SELECT CASE WHEN EXISTS (SELECT FROM :schema.dead WHERE dead.id = parents.parent) THEN 'dead'
                  WHEN EXISTS (SELECT FROM :schema.finished WHERE finished.id = parents.parent)
@@ -35,9 +39,11 @@ WITH moment AS MATERIALIZED (
   RETURNING blocked.id, blocked.run_at, blocked.priority, blocked.queue, blocked.type
 ), moved AS MATERIALIZED (
   SELECT gone.*, moment.now, moment.place + row_number() OVER (ORDER BY gone.id) AS position,
-         CASE WHEN verdict.is_cancelled THEN 'cancelled' WHEN gone.run_at > moment.now THEN 'scheduled' ELSE 'ready' END AS state
+         CASE WHEN gone.id IN (SELECT id FROM verdict WHERE is_cancelled) THEN 'cancelled'
+              WHEN gone.run_at > moment.now THEN 'scheduled'
+              ELSE 'ready'
+          END AS state
     FROM gone
-    JOIN verdict ON verdict.id = gone.id
    CROSS JOIN moment
 ), unlinked AS (
   DELETE FROM :schema.parents WHERE parents.child = ANY (ARRAY(SELECT id FROM moved))

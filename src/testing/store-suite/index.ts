@@ -6,7 +6,6 @@ import { cancelFacts } from './cancel.js'
 import { chainFacts } from './chains.js'
 import { claimFacts } from './claim.js'
 import { claimOrderFacts } from './claim-order.js'
-import { closingFacts } from './closing.js'
 import { concurrencyFacts } from './concurrency.js'
 import { type Facts, register, type SuiteContext } from './context.js'
 import { endingFacts } from './endings.js'
@@ -57,7 +56,6 @@ const FACTS: readonly Facts[] = [
   hostileFacts,
   repetitionFacts,
   concurrencyFacts,
-  closingFacts,
 ]
 
 /** Registers every fact as a test. Each opens a store of its own through `openStore` and closes it again. */

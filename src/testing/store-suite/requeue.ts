@@ -206,6 +206,15 @@ const discarding: Facts = {
     expect([attempts.length, error]).toEqual([1, FAILURE])
   },
 
+  'discarding a dead job does not free a key another holds by now': async ({ store, expect }) => {
+    const id = await jobIn(store, 'dead', keyed('welcome'))
+    const holder = await enqueueJob(store, keyed('welcome'))
+
+    await store.discard([id], OPERATOR)
+
+    expect(await store.enqueue([newJob(keyed('welcome'))])).toEqual([{ id: holder, created: false, state: 'ready' }])
+  },
+
   'a cancelled job is answered as discarded': async ({ store, expect }) => {
     const id = await jobIn(store, 'cancelled')
 

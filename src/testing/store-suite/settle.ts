@@ -419,7 +419,7 @@ const batches: Facts = {
   'more settlements than the largest number are refused whole': async ({ store, expect }) => {
     const job = await startJob(store)
 
-    const code = await codeOf((async () => store.settle(Array(BATCH_MAX + 1).fill(succeeded(job))))())
+    const code = await codeOf(store.settle(Array(BATCH_MAX + 1).fill(succeeded(job))))
 
     expect(code).toBe('invalid_option')
     expect(await stateOf(store, job.id)).toBe('running')

@@ -55,7 +55,8 @@ function describe(job: JobView, out: Output, verbose: boolean): string[] {
     ...section(out, 'payload', jsonLines(job.payload, out)),
     ...(job.result === null ? [] : section(out, 'result', jsonLines(job.result, out))),
     ...(job.progress === null ? [] : section(out, 'progress', jsonLines(job.progress, out))),
-    ...(job.error === null ? [] : section(out, 'error', errorLines(job.error, verbose))),
+    // With attempts, it is the last of theirs.
+    ...(job.error === null || job.attempts.length > 0 ? [] : section(out, 'error', errorLines(job.error, verbose))),
     ...section(
       out,
       'failed attempts',
