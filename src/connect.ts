@@ -14,7 +14,6 @@ import {
   resolveHoldfastOptions,
 } from './holdfast.js'
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
-import type { systemPorts } from './system-ports.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 

@@ -6,10 +6,12 @@ import type { JobSummary } from '../../src/core/job.js'
 import type { JobState } from '../../src/core/states.js'
 import type { JobChanges, ListRequest, Pruned, Store } from '../../src/core/store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
-import { type Kind, type Operation, QUEUES } from './operations.js'
+import type { Kind, Operation } from './operation.js'
+import { QUEUES } from './operations.js'
 import { Seen } from './seen.js'
 
 const BY = 'operator'
+const DAY_MS = 86_400_000
 /** Pages of one list that are read. */
 const PAGES_MAX = 6
 
@@ -40,10 +42,15 @@ export async function compare(comparison: Comparison, operations: readonly Opera
   for (const [index, operation] of operations.entries()) {
     tally.operations++
     tally.kinds.set(operation.kind, (tally.kinds.get(operation.kind) ?? 0) + 1)
-    if (operation.kind === 'advance') await clock.advance(operation.ms)
+    if (operation.kind === 'advance')
+      await clock.advance(operation.ms === 'midnight' ? untilMidnightMs(clock) : operation.ms)
     else await hold(comparison, await callOf(operation, seen, comparison), `operation ${index} (${operation.kind})`)
   }
   for (const call of lastLook(seen, tally)) await hold(comparison, call, 'the last look')
+}
+
+function untilMidnightMs(clock: ManualClock): number {
+  return DAY_MS - (clock.now() % DAY_MS)
 }
 
 /** One call, made ready to be sent to either store. */
@@ -117,8 +124,10 @@ async function callOf(operation: Operation, seen: Seen, { reference, clock }: Co
       return call((store) => store.due(operation.limit))
     case 'fire':
       return fireCall(operation, seen, reference, nowMs)
-    case 'prune':
-      return call((store) => pruneAll(store, operation.retentionMs, ++seen.prunes))
+    case 'prune': {
+      const calls = seen.pruneCalls()
+      return call((store) => pruneAll(store, operation.retentionMs, calls))
+    }
     default:
       return operatorCall(operation, seen, nowMs)
   }
@@ -150,11 +159,11 @@ const NO_SCHEDULE = {
   ...({ catchUp: 'skip', overlap: 'allow' } as const),
 }
 
-/** A call drops a bounded number of days, and which bound is left to the store: what several calls drop must agree. */
-async function pruneAll(store: Store, retentionMs: number, prunes: number): Promise<Pruned> {
+/** How many days one call drops at most is left to the store, so what several calls drop is compared. */
+async function pruneAll(store: Store, retentionMs: number, calls: number): Promise<Pruned> {
   const days = new Set<string>()
   let rows = 0
-  for (let turn = 0; turn <= 2 * prunes; turn++) {
+  for (let turn = 0; turn < calls; turn++) {
     const pruned = await store.prune({ retentionMs })
     for (const day of pruned.days) days.add(day)
     rows += pruned.rows

@@ -1,12 +1,11 @@
-// Random operations on a store, as plain values. What an operation needs of an earlier one (a job, a lease) is named by how
-// far back the run saw it, so that a sequence still means something after shrinking took other operations out of it.
+// Random sequences of operations. The values are few and close together, so that operations meet.
 
 import fc from 'fast-check'
-import type { IdempotencyKey, JobFilter, NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
+import type { IdempotencyKey, JobFilter, QueueSettings } from '../../src/core/job.js'
 import type { StoredError } from '../../src/core/json.js'
 import type { JobLimits } from '../../src/core/limits.js'
-import type { CatchUp, Overlap } from '../../src/core/schedule.js'
-import { DEAD_REASONS, type DeadReason, JOB_STATES } from '../../src/core/states.js'
+import { DEAD_REASONS, JOB_STATES } from '../../src/core/states.js'
+import type { JobReference, JobSketch, Kind, LeaseReference, Operation, SettlementSketch } from './operation.js'
 
 export const QUEUES = ['email', 'image', 'report'] as const
 const TYPES = ['send', 'resize', 'print'] as const
@@ -19,113 +18,6 @@ const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
-/** A job so many steps back from the one touched last, of all that were written or of those that died; or an unknown id. */
-export type JobReference = { readonly of: 'any' | 'dead'; readonly back: number } | 'unknown'
-
-/** A lease the run was given: one that holds as far as the run knows, or any. `fenceShift` makes it a wrong one. */
-export interface LeaseReference {
-  readonly of: 'held' | 'any'
-  readonly back: number
-  readonly fenceShift: number
-}
-
-/** A job to enqueue: a new one, or one that was sent before. Times are relative to the clock. */
-export type JobSketch =
-  | { readonly again: number }
-  | (Pick<NewJob, 'payload' | 'version' | 'priority' | 'limits' | 'onParentDead' | 'tags' | 'trace'> & {
-      readonly queue: string
-      readonly type: string
-      readonly when: { readonly runInMs: number } | { readonly delayMs: number } | null
-      readonly key: IdempotencyKey | null
-      readonly after: readonly JobReference[]
-    })
-
-export interface SettlementSketch {
-  readonly lease: LeaseReference
-  readonly state: 'succeeded' | 'cancelled' | 'ready' | 'retrying' | 'scheduled' | 'dead'
-  readonly delayMs: number
-  readonly reason: DeadReason
-  readonly givesBack: boolean
-  readonly crashes: number
-  readonly result: string | null
-  readonly error: StoredError | null
-  readonly ranMs: number | null
-}
-
-export interface ScheduleSketch {
-  readonly name: string
-  readonly cron: string
-  readonly zone: string
-  readonly queue: string
-  readonly catchUp: CatchUp
-  readonly overlap: Overlap
-  readonly limits: JobLimits
-  readonly tags: readonly string[]
-}
-
-export type Operation =
-  | { readonly kind: 'advance'; readonly ms: number }
-  | { readonly kind: 'enqueue'; readonly jobs: readonly JobSketch[] }
-  | {
-      readonly kind: 'claim'
-      readonly queues: readonly { readonly queue: string; readonly limit: number }[]
-      readonly types: readonly string[] | null
-      readonly worker: string
-      readonly leaseMs: number
-    }
-  | { readonly kind: 'begin' | 'watch'; readonly leases: readonly LeaseReference[] }
-  | { readonly kind: 'extend'; readonly leases: readonly LeaseReference[]; readonly leaseMs: number }
-  | {
-      readonly kind: 'note'
-      readonly notes: readonly {
-        readonly lease: LeaseReference
-        readonly progress: string | null
-        readonly logs: readonly string[]
-      }[]
-    }
-  | { readonly kind: 'settle'; readonly jobs: readonly SettlementSketch[]; readonly onlyExpired: boolean }
-  | { readonly kind: 'promote' | 'expired' | 'due'; readonly limit: number }
-  | {
-      readonly kind: 'fire'
-      readonly name: string
-      /** Off the true next time by so much. */
-      readonly expectedOffMs: number
-      readonly tickOffsMs: readonly number[]
-      readonly nextInMs: number | null
-    }
-  | { readonly kind: 'prune'; readonly retentionMs: number }
-  | {
-      readonly kind: 'cancel' | 'requeue' | 'discard'
-      readonly jobs: readonly JobReference[]
-      readonly ofDead: boolean
-    }
-  | {
-      readonly kind: 'update'
-      readonly job: JobReference
-      readonly priority?: number
-      readonly runInMs?: number | null
-      readonly payload?: string
-    }
-  | { readonly kind: 'pause' | 'resume'; readonly queue: string }
-  | { readonly kind: 'setQueue'; readonly queue: string; readonly settings: QueueSettings }
-  | { readonly kind: 'setSchedule'; readonly schedule: ScheduleSketch; readonly nextInMs: number }
-  | { readonly kind: 'removeSchedule' | 'pauseSchedule'; readonly name: string }
-  | { readonly kind: 'resumeSchedule'; readonly name: string; readonly nextInMs: number }
-  | { readonly kind: 'queues' | 'schedules' | 'workers' | 'now' }
-  | { readonly kind: 'get'; readonly job: JobReference }
-  | {
-      readonly kind: 'list'
-      readonly filter: JobFilter
-      readonly limit: number
-      readonly before: JobReference | null
-    }
-  | { readonly kind: 'stats'; readonly queue: string | null }
-  | { readonly kind: 'endings'; readonly jobs: readonly JobReference[] }
-  | { readonly kind: 'beat'; readonly worker: WorkerBeat }
-  | { readonly kind: 'leave'; readonly worker: string }
-
-export type Kind = Operation['kind']
-
 const queue = fc.constantFrom(...QUEUES)
 const type = fc.constantFrom(...TYPES)
 const priority = fc.constantFrom(0, 0, 0, 1, -1, 32_767, -32_768)
@@ -137,6 +29,7 @@ const limits: fc.Arbitrary<JobLimits> = fc.constantFrom(
   { timeoutMs: null, maxAgeMs: 5_000 },
   { maxAttempts: 1, retry: { backoff: [1_000, 2_000], baseMs: 1_000, capMs: 60_000, jitter: false } },
 )
+const trace = fc.constantFrom(null, null, '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01')
 const tags = fc.uniqueArray(fc.constantFrom(...TAGS), { maxLength: 3 })
 
 // Most of what happens to jobs happens to those that were touched last; old ones come up too.
@@ -177,22 +70,22 @@ const sketch: fc.Arbitrary<JobSketch> = fc.record({
   ),
   onParentDead: fc.constantFrom('cancel', 'run'),
   tags,
-  trace: fc.constantFrom(null, null, '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'),
+  trace,
 })
-/** A job with nothing out of the ordinary: stores may write batches of these in another way. */
+/** A job that is ready at once and asks nobody: stores may write batches of these in another way. */
 const plainSketch: fc.Arbitrary<JobSketch> = fc.record({
   queue,
   type,
   payload,
-  version: fc.constant(1),
+  version: fc.constantFrom(1, 2),
   priority,
   when: fc.constant(null),
-  limits: fc.constant({}),
+  limits,
   key: fc.constant(null),
   after: fc.constant([]),
-  onParentDead: fc.constant('cancel'),
-  tags: fc.constant([]),
-  trace: fc.constant(null),
+  onParentDead: fc.constantFrom('cancel', 'run'),
+  tags,
+  trace,
 })
 const repeated: fc.Arbitrary<JobSketch> = fc.record({ again: back })
 const few = { weight: 6, arbitrary: fc.constant(4) }
@@ -360,7 +253,7 @@ function verb<K extends Kind, T extends object>(
 /** Days go by and old jobs are pruned: stores that keep jobs by the day make and drop tables, which takes its time. */
 const LONG_LIVED = [
   verb(5, 'prune', { retentionMs: fc.constantFrom(0, HOUR, DAY, 3 * DAY) }),
-  verb(10, 'advance', { ms: fc.constantFrom(12 * HOUR, DAY, 2 * DAY) }),
+  verb(10, 'advance', { ms: fc.constantFrom<(number | 'midnight')[]>(12 * HOUR, DAY, 2 * DAY, 'midnight') }),
 ]
 
 /** Sequences of `lengthMin` to `lengthMax` operations; a failing one shrinks as far as it will. */

@@ -5,7 +5,7 @@ import type { ClaimedJob, Enqueued, NewJob, Schedule, SettledJob } from '../../s
 import type { Claim, Fired, SettleResult } from '../../src/core/store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
-import type { JobReference, JobSketch, LeaseReference, ScheduleSketch, SettlementSketch } from './operations.js'
+import type { JobReference, JobSketch, LeaseReference, ScheduleSketch, SettlementSketch } from './operation.js'
 
 /** A lease as the run was given it. */
 export type SeenLease = Pick<ClaimedJob, 'id' | 'fence' | 'queue' | 'attempt' | 'idempotencyKey'>
@@ -21,7 +21,7 @@ export class Seen {
   readonly #leases: SeenLease[] = []
   #held: SeenLease[] = []
   #dead: string[] = []
-  prunes = 0
+  #prunes = 0
 
   /** `run` is part of every queue's name: a store may remember for good which queues it knows. */
   constructor(clock: ManualClock, run: number) {
@@ -104,6 +104,11 @@ export class Seen {
     if (state === 'dead') return { ...rest, settlement: { state, ...counts, reason } }
     if (state === 'retrying' || state === 'scheduled') return { ...rest, settlement: { state, ...counts, delayMs } }
     return { ...rest, settlement: { state, ...counts } }
+  }
+
+  /** How often to call prune until nothing is left: each prune of the run may have prepared a few days to drop. */
+  pruneCalls(): number {
+    return 1 + 2 * ++this.#prunes
   }
 
   enqueued(answers: readonly Enqueued[]): void {

@@ -8,9 +8,11 @@ import { postgresStore } from '../../src/stores/postgres/index.js'
 import { composeStore } from '../../src/stores/postgres/store.js'
 import { WakeUps } from '../../src/stores/postgres/wake.js'
 
-/** Where the server is that tests may fill. */
+/** The server of the test run (see global-setup.ts). */
 export function testServerUrl(): string {
-  return process.env.HOLDFAST_TEST_URL ?? 'postgres://postgres@127.0.0.1:5599/dev'
+  const url = process.env.HOLDFAST_TEST_URL
+  if (url === undefined) throw new Error('HOLDFAST_TEST_URL is not set: run the tests through vitest.config.ts')
+  return url
 }
 
 /** The connections of one schema. They outlive the stores on it: opening and warming them anew for each takes 80 ms. */

@@ -4,6 +4,7 @@ import type { Lease, SettledJob } from '../../core/job.js'
 import { isFinished, type JobState } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
+import { isSucceeded, settleSucceeded } from './settle-succeeded.js'
 import { arrayOf, type Statement, statement } from './statement.js'
 import { unblockAfter } from './unblock.js'
 
@@ -93,6 +94,7 @@ export async function settle(
   options: { readonly onlyExpired: boolean; readonly onReady: (queue: string) => void },
 ): Promise<readonly SettleResult[]> {
   if (jobs.length === 0) return []
+  if (!options.onlyExpired && isSucceeded(jobs)) return shortWay(db, send, jobs, options.onReady)
   const first = new Map<string, SettledJob>()
   for (const job of jobs) if (!first.has(nameOf(job))) first.set(nameOf(job), job)
   const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE, parameters(db, [...first.values()], options))
@@ -106,6 +108,25 @@ export async function settle(
   }
   await unblockAfter(db, send, parents, options.onReady)
   return answer(send, jobs, first, settled)
+}
+
+async function shortWay(
+  db: Database,
+  send: Send,
+  jobs: readonly SettledJob[],
+  onReady: (queue: string) => void,
+): Promise<readonly SettleResult[]> {
+  const { count, parents } = await settleSucceeded(db, send, jobs)
+  await unblockAfter(db, send, parents, onReady)
+  if (count === jobs.length) {
+    return jobs.map(({ id, fence }) => ({ id, fence, result: 'settled', state: 'succeeded' }))
+  }
+  // Some did not match. Those that did answer to the same question as those that were settled before.
+  const states = await settledBefore(send, jobs)
+  return jobs.map(({ id, fence }, index) => {
+    const state = states[index]!
+    return { id, fence, result: state === null ? 'lost' : 'settled', state }
+  })
 }
 
 function nameOf({ id, fence }: Lease): string {

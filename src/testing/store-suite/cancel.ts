@@ -1,32 +1,28 @@
 // Cancel: at once while a job waits, by asking while it runs.
 
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import { newId, newJobs, OPERATOR, retrying, SECOND_MS, START_MS } from './samples.js'
 import { claimIds, claimJob, enqueueJob, jobIn, startJob, stateOf, viewOf } from './steps.js'
 
 const waiting: Facts = {
-  ...Object.fromEntries(
-    (['blocked', 'scheduled', 'ready', 'retrying'] as const).map(
-      (state) =>
-        [
-          `a job that is ${state} is cancelled at once`,
-          async ({ store, clock, expect }) => {
-            const id = await jobIn(store, state)
-            await clock.advance(SECOND_MS)
+  ...factsFor(
+    ['blocked', 'scheduled', 'ready', 'retrying'],
+    (state) => `a job that is ${state} is cancelled at once`,
+    async ({ store, clock, expect }, state) => {
+      const id = await jobIn(store, state)
+      await clock.advance(SECOND_MS)
 
-            const answers = await store.cancel([id], OPERATOR)
+      const answers = await store.cancel([id], OPERATOR)
 
-            expect(answers).toEqual([{ id, result: 'cancelled' }])
-            expect(await viewOf(store, id)).toMatchObject({
-              state: 'cancelled',
-              runAt: null,
-              startedAt: null,
-              worker: null,
-              finishedAt: new Date(START_MS + SECOND_MS),
-            })
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answers).toEqual([{ id, result: 'cancelled' }])
+      expect(await viewOf(store, id)).toMatchObject({
+        state: 'cancelled',
+        runAt: null,
+        startedAt: null,
+        worker: null,
+        finishedAt: new Date(START_MS + SECOND_MS),
+      })
+    },
   ),
 
   'a cancelled job is not claimed': async ({ store, expect }) => {
@@ -106,21 +102,17 @@ const over: Facts = {
     expect((await viewOf(store, id)).finishedAt).toEqual(new Date(START_MS))
   },
 
-  ...Object.fromEntries(
-    (['succeeded', 'dead'] as const).map(
-      (state) =>
-        [
-          `a job that is ${state} cannot be cancelled`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state)
+  ...factsFor(
+    ['succeeded', 'dead'],
+    (state) => `a job that is ${state} cannot be cancelled`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state)
 
-            const answers = await store.cancel([id], OPERATOR)
+      const answers = await store.cancel([id], OPERATOR)
 
-            expect(answers).toEqual([{ id, result: 'refused', state }])
-            expect(await stateOf(store, id)).toBe(state)
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answers).toEqual([{ id, result: 'refused', state }])
+      expect(await stateOf(store, id)).toBe(state)
+    },
   ),
 
   'a job that does not exist is missing': async ({ store, expect }) => {

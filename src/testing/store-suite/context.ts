@@ -40,6 +40,15 @@ export interface Scene {
 /** Facts by name. The names of all files together read as the specification of a store. */
 export type Facts = Readonly<Record<string, (scene: Scene) => Promise<void>>>
 
+/** The same fact about each of several things, named for each. */
+export function factsFor<const T>(
+  things: readonly T[],
+  name: (thing: T) => string,
+  run: (scene: Scene, thing: T) => Promise<void>,
+): Facts {
+  return Object.fromEntries(things.map((thing) => [name(thing), (scene: Scene) => run(scene, thing)]))
+}
+
 /** Registers facts as tests. Each gets a fresh store, which is closed also when the fact fails. */
 export function register(context: SuiteContext, facts: Facts): void {
   for (const [name, run] of Object.entries(facts)) context.test(name, () => runFact(context, run))

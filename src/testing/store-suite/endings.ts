@@ -1,7 +1,7 @@
 // Endings: how jobs ended, for those who wait on them.
 
 import { isFinished, JOB_STATES } from '../../core/states.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import { cancelled, dead, FAILURE, newId, OPERATOR, retrying, succeeded } from './samples.js'
 import { claimJob, enqueueJob, jobIn, startJob } from './steps.js'
 
@@ -58,18 +58,14 @@ export const endingFacts: Facts = {
     expect(await store.endings([id])).toEqual([{ id, state: 'cancelled', result: null, reason: null, error: null }])
   },
 
-  ...Object.fromEntries(
-    JOB_STATES.filter((state) => !isFinished(state)).map(
-      (state) =>
-        [
-          `a job that is ${state} has no ending`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state)
+  ...factsFor(
+    JOB_STATES.filter((state) => !isFinished(state)),
+    (state) => `a job that is ${state} has no ending`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state)
 
-            expect(await store.endings([id])).toEqual([])
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(await store.endings([id])).toEqual([])
+    },
   ),
 
   'a revived job has no ending any more': async ({ store, expect }) => {

@@ -2,7 +2,7 @@
 
 import { LIMIT_DEFAULTS } from '../../core/limits.js'
 import { JOB_STATES } from '../../core/states.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import { keyed, newId, newJob, OPERATOR, QUEUE, START_MS, succeeded } from './samples.js'
 import { enqueueJob, jobIn, startJob, viewOf } from './steps.js'
 
@@ -65,18 +65,14 @@ const whole: Facts = {
     expect(await viewOf(store, id)).toMatchObject({ ...options, idempotencyKey: 'push:7', maxAttempts: 3 })
   },
 
-  ...Object.fromEntries(
-    JOB_STATES.map(
-      (state) =>
-        [
-          `a job that is ${state} is shown so`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state)
+  ...factsFor(
+    JOB_STATES,
+    (state) => `a job that is ${state} is shown so`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state)
 
-            expect((await viewOf(store, id)).state).toBe(state)
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect((await viewOf(store, id)).state).toBe(state)
+    },
   ),
 }
 

@@ -1,7 +1,7 @@
 // Hostile values: text and JSON that mean something to a database, a parser or a prototype come back as they went in.
 
 import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX } from '../../core/check.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import {
   keyed,
   LEASE_MS,
@@ -84,55 +84,59 @@ const JSONS: Readonly<Record<string, string>> = {
   'nothing but an empty text': '""',
 }
 
-/** JSON text in one form, so that what was parsed can be compared with what was written. */
+/** JSON text in one form, so that what was parsed can be compared with what was written. The facts compare whether they are
+ *  equal and not how they differ: nobody reads a megabyte. */
 function plain(json: string): string {
   return JSON.stringify(JSON.parse(json))
 }
 
 const json: Facts = {
-  ...Object.fromEntries(
-    Object.entries(JSONS).flatMap(([what, text]) => [
-      [
-        `a payload with ${what} reaches the worker to the letter`,
-        async ({ store, expect }) => {
-          await enqueueJob(store, { payload: text })
+  ...factsFor(
+    Object.entries(JSONS),
+    ([what]) => `a payload with ${what} reaches the worker to the letter`,
+    async ({ store, expect }, [, text]) => {
+      await enqueueJob(store, { payload: text })
 
-          const { payload } = await claimJob(store)
+      const { payload } = await claimJob(store)
 
-          expect(payload === text).toBe(true)
-        },
-      ] satisfies [string, Facts[string]],
-      [
-        `a payload with ${what} is shown`,
-        async ({ store, expect }) => {
-          const id = await enqueueJob(store, { payload: text, tags: ['shown'] })
+      expect(payload === text).toBe(true)
+    },
+  ),
 
-          const { payload } = await viewOf(store, id)
+  ...factsFor(
+    Object.entries(JSONS),
+    ([what]) => `a payload with ${what} is shown`,
+    async ({ store, expect }, [, text]) => {
+      const id = await enqueueJob(store, { payload: text, tags: ['shown'] })
 
-          expect(JSON.stringify(payload) === plain(text)).toBe(true)
-        },
-      ] satisfies [string, Facts[string]],
-      [
-        `a result with ${what} is kept`,
-        async ({ store, expect }) => {
-          const job = await startJob(store)
+      const { payload } = await viewOf(store, id)
 
-          await store.settle([succeeded(job, { result: text })])
+      expect(JSON.stringify(payload) === plain(text)).toBe(true)
+    },
+  ),
 
-          expect(JSON.stringify((await viewOf(store, job.id)).result) === plain(text)).toBe(true)
-        },
-      ] satisfies [string, Facts[string]],
-      [
-        `progress with ${what} is kept`,
-        async ({ store, expect }) => {
-          const job = await startJob(store)
+  ...factsFor(
+    Object.entries(JSONS),
+    ([what]) => `a result with ${what} is kept`,
+    async ({ store, expect }, [, text]) => {
+      const job = await startJob(store)
 
-          await store.note([newNote(job, { progress: text })])
+      await store.settle([succeeded(job, { result: text })])
 
-          expect(JSON.stringify((await viewOf(store, job.id)).progress) === plain(text)).toBe(true)
-        },
-      ] satisfies [string, Facts[string]],
-    ]),
+      expect(JSON.stringify((await viewOf(store, job.id)).result) === plain(text)).toBe(true)
+    },
+  ),
+
+  ...factsFor(
+    Object.entries(JSONS),
+    ([what]) => `progress with ${what} is kept`,
+    async ({ store, expect }, [, text]) => {
+      const job = await startJob(store)
+
+      await store.note([newNote(job, { progress: text })])
+
+      expect(JSON.stringify((await viewOf(store, job.id)).progress) === plain(text)).toBe(true)
+    },
   ),
 
   'a payload that is put in place of another reaches the worker to the letter': async ({ store, expect }) => {

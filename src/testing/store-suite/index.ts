@@ -3,6 +3,7 @@
 
 import { attemptFacts } from './attempts.js'
 import { cancelFacts } from './cancel.js'
+import { chainStartFacts } from './chain-starts.js'
 import { chainFacts } from './chains.js'
 import { claimFacts } from './claim.js'
 import { claimOrderFacts } from './claim-order.js'
@@ -24,6 +25,7 @@ import { requeueFacts } from './requeue.js'
 import { rescueFacts } from './rescue.js'
 import { scheduleFacts } from './schedules.js'
 import { settleFacts } from './settle.js'
+import { unheldFacts } from './settle-unheld.js'
 import { statsFacts } from './stats.js'
 import { updateFacts } from './update.js'
 import { workerFacts } from './workers.js'
@@ -33,11 +35,13 @@ export type { Expect, Expectation, SuiteContext } from './context.js'
 const FACTS: readonly Facts[] = [
   enqueueFacts,
   keyFacts,
+  chainStartFacts,
   chainFacts,
   claimFacts,
   claimOrderFacts,
   leaseFacts,
   settleFacts,
+  unheldFacts,
   attemptFacts,
   promoteFacts,
   rescueFacts,

@@ -1,9 +1,8 @@
 // Prune: finished jobs go when their day is over and their retention too, and with them what else has run out.
 
-import type { JobState } from '../../core/states.js'
 import { isFinished, JOB_STATES } from '../../core/states.js'
 import type { Store } from '../../core/store.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import {
   DAY_MS,
   FAILURE,
@@ -39,22 +38,18 @@ async function pruneAll(store: Store, retentionMs: number = RETENTION_MS): Promi
 }
 
 const jobs: Facts = {
-  ...Object.fromEntries(
-    (['succeeded', 'cancelled'] as const).map(
-      (state) =>
-        [
-          `a job that is ${state} is gone when its day and its retention are over`,
-          async ({ store, clock, expect }) => {
-            const id = await jobIn(store, state)
-            await clock.advance(HALF_DAY_MS + RETENTION_MS + SECOND_MS)
+  ...factsFor(
+    ['succeeded', 'cancelled'],
+    (state) => `a job that is ${state} is gone when its day and its retention are over`,
+    async ({ store, clock, expect }, state) => {
+      const id = await jobIn(store, state)
+      await clock.advance(HALF_DAY_MS + RETENTION_MS + SECOND_MS)
 
-            const { days } = await pruneAll(store)
+      const { days } = await pruneAll(store)
 
-            expect(await store.get(id)).toBe(null)
-            expect(days).toEqual(['2026-03-01'])
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(await store.get(id)).toBe(null)
+      expect(days).toEqual(['2026-03-01'])
+    },
   ),
 
   'a finished job stays while its day is not long enough over': async ({ store, clock, expect }) => {
@@ -89,21 +84,17 @@ const jobs: Facts = {
     expect(await store.get(job.id)).toBe(null)
   },
 
-  ...Object.fromEntries(
-    JOB_STATES.filter((state) => state === 'dead' || !isFinished(state)).map(
-      (state: JobState) =>
-        [
-          `a job that is ${state} is never pruned`,
-          async ({ store, clock, expect }) => {
-            const id = await jobIn(store, state)
-            await clock.advance(90 * DAY_MS)
+  ...factsFor(
+    JOB_STATES.filter((state) => state === 'dead' || !isFinished(state)),
+    (state) => `a job that is ${state} is never pruned`,
+    async ({ store, clock, expect }, state) => {
+      const id = await jobIn(store, state)
+      await clock.advance(90 * DAY_MS)
 
-            await pruneAll(store)
+      await pruneAll(store)
 
-            expect(await stateOf(store, id)).toBe(state)
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(await stateOf(store, id)).toBe(state)
+    },
   ),
 
   'the longest retention of all queues counts': async ({ store, clock, expect }) => {
@@ -184,6 +175,24 @@ const jobs: Facts = {
     const answers = await store.enqueue([orphan])
 
     expect(answers).toEqual([{ id: orphan.id, unknownParent: parent }])
+  },
+
+  'nothing of a pruned job comes back with its id': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await store.note([newNote(job, { progress: '3', logs: [{ atMs: START_MS, text: 'gone' }] })])
+    await store.settle([succeeded(job, { error: FAILURE })])
+    await clock.advance(5 * DAY_MS)
+    await pruneAll(store)
+
+    await store.enqueue([newJob({ id: job.id })])
+
+    expect(await store.get(job.id)).toMatchObject({
+      state: 'ready',
+      progress: null,
+      logs: [],
+      attempts: [],
+      error: null,
+    })
   },
 
   'a store with nothing in it prunes nothing': async ({ store, expect }) => {

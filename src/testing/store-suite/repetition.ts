@@ -1,7 +1,7 @@
 // Repetition: every call may be made again after its answer was lost, and the second time changes nothing.
 // Claim and note are not here: a second claim gives other jobs, and a second note is a second note.
 
-import type { Facts, Scene } from './context.js'
+import { type Facts, factsFor, type Scene } from './context.js'
 import {
   cancelled,
   crashed,
@@ -187,20 +187,16 @@ const otherCalls: Readonly<Record<string, Arrange>> = {
   },
 }
 
-export const repetitionFacts: Facts = Object.fromEntries(
-  Object.entries({ ...jobCalls, ...operatorCalls, ...otherCalls }).map(
-    ([what, arrange]) =>
-      [
-        `a repeated ${what} changes nothing`,
-        async (scene) => {
-          const call = await arrange(scene)
-          await call()
-          const before = await everything(scene.store)
+export const repetitionFacts: Facts = factsFor(
+  Object.entries({ ...jobCalls, ...operatorCalls, ...otherCalls }),
+  ([what]) => `a repeated ${what} changes nothing`,
+  async (scene, [, arrange]) => {
+    const call = await arrange(scene)
+    await call()
+    const before = await everything(scene.store)
 
-          await call()
+    await call()
 
-          scene.expect(await everything(scene.store)).toEqual(before)
-        },
-      ] satisfies [string, Facts[string]],
-  ),
+    scene.expect(await everything(scene.store)).toEqual(before)
+  },
 )

@@ -1,7 +1,7 @@
 // Requeue and discard: what operators do with dead jobs.
 
 import { JOB_STATES } from '../../core/states.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import { dead, FAILURE, keyed, newId, newJob, OPERATOR, SECOND_MS, START_MS } from './samples.js'
 import { claimIds, claimJob, enqueueJob, jobIn, startJob, stateOf, statesOf, viewOf } from './steps.js'
 
@@ -79,21 +79,17 @@ const reviving: Facts = {
     ])
   },
 
-  ...Object.fromEntries(
-    JOB_STATES.filter((state) => state !== 'dead').map(
-      (state) =>
-        [
-          `a job that is ${state} cannot be revived`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state)
+  ...factsFor(
+    JOB_STATES.filter((state) => state !== 'dead'),
+    (state) => `a job that is ${state} cannot be revived`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state)
 
-            const answers = await store.requeue([id], OPERATOR)
+      const answers = await store.requeue([id], OPERATOR)
 
-            expect(answers).toEqual([{ id, result: 'refused', state }])
-            expect(await viewOf(store, id)).toMatchObject({ state, replays: [] })
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answers).toEqual([{ id, result: 'refused', state }])
+      expect(await viewOf(store, id)).toMatchObject({ state, replays: [] })
+    },
   ),
 
   'a job that does not exist cannot be revived': async ({ store, expect }) => {
@@ -221,21 +217,17 @@ const discarding: Facts = {
     expect(await store.discard([id], OPERATOR)).toEqual([{ id, result: 'cancelled' }])
   },
 
-  ...Object.fromEntries(
-    JOB_STATES.filter((state) => state !== 'dead' && state !== 'cancelled').map(
-      (state) =>
-        [
-          `a job that is ${state} cannot be discarded`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state)
+  ...factsFor(
+    JOB_STATES.filter((state) => state !== 'dead' && state !== 'cancelled'),
+    (state) => `a job that is ${state} cannot be discarded`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state)
 
-            const answers = await store.discard([id], OPERATOR)
+      const answers = await store.discard([id], OPERATOR)
 
-            expect(answers).toEqual([{ id, result: 'refused', state }])
-            expect(await stateOf(store, id)).toBe(state)
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answers).toEqual([{ id, result: 'refused', state }])
+      expect(await stateOf(store, id)).toBe(state)
+    },
   ),
 
   'a job that does not exist cannot be discarded': async ({ store, expect }) => {

@@ -1,12 +1,11 @@
 // Settle: the end of a lease, and where it puts the job.
 
 import { BATCH_MAX } from '../../core/store.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import {
   cancelled,
   dead,
   LEASE_MS,
-  newId,
   newJobs,
   newNote,
   OPERATOR,
@@ -15,10 +14,9 @@ import {
   SECOND_MS,
   START_MS,
   snoozed,
-  stale,
   succeeded,
 } from './samples.js'
-import { claimIds, claimJob, claimJobs, codeOf, enqueueJob, everything, startJob, stateOf, viewOf } from './steps.js'
+import { claimIds, claimJob, claimJobs, codeOf, startJob, stateOf, viewOf } from './steps.js'
 
 const endings: Facts = {
   'a settled job is never claimed again': async ({ store, expect }) => {
@@ -101,20 +99,16 @@ const endings: Facts = {
     })
   },
 
-  ...Object.fromEntries(
-    (['attempts', 'dropped', 'expired', 'crashed', 'invalid'] as const).map(
-      (reason) =>
-        [
-          `a job can be dead for the reason ${reason}`,
-          async ({ store, expect }) => {
-            const job = await startJob(store)
+  ...factsFor(
+    ['attempts', 'dropped', 'expired', 'crashed', 'invalid'],
+    (reason) => `a job can be dead for the reason ${reason}`,
+    async ({ store, expect }, reason) => {
+      const job = await startJob(store)
 
-            await store.settle([dead(job, { reason })])
+      await store.settle([dead(job, { reason })])
 
-            expect((await viewOf(store, job.id)).reason).toBe(reason)
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect((await viewOf(store, job.id)).reason).toBe(reason)
+    },
   ),
 
   'a settlement sets attempt and crashes': async ({ store, expect }) => {
@@ -215,22 +209,18 @@ const goingOn: Facts = {
 }
 
 const cancelWishes: Facts = {
-  ...Object.fromEntries(
-    Object.entries({ retry: retrying, snooze: snoozed, release: released }).map(
-      ([what, settle]) =>
-        [
-          `a ${what} becomes cancelled when somebody asked for it`,
-          async ({ store, expect }) => {
-            const job = await startJob(store)
-            await store.cancel([job.id], OPERATOR)
+  ...factsFor(
+    Object.entries({ retry: retrying, snooze: snoozed, release: released }),
+    ([what]) => `a ${what} becomes cancelled when somebody asked for it`,
+    async ({ store, expect }, [, settle]) => {
+      const job = await startJob(store)
+      await store.cancel([job.id], OPERATOR)
 
-            const [answer] = await store.settle([settle(job)])
+      const [answer] = await store.settle([settle(job)])
 
-            expect(answer).toMatchObject({ result: 'settled', state: 'cancelled' })
-            expect(await stateOf(store, job.id)).toBe('cancelled')
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answer).toMatchObject({ result: 'settled', state: 'cancelled' })
+      expect(await stateOf(store, job.id)).toBe('cancelled')
+    },
   ),
 
   'a job that succeeds first has succeeded, whoever asked to cancel it': async ({ store, expect }) => {
@@ -264,141 +254,6 @@ const cancelWishes: Facts = {
       startedAt: new Date(START_MS + 900),
       finishedAt: new Date(START_MS + SECOND_MS),
     })
-  },
-}
-
-const lost: Facts = {
-  'a lease of another claim cannot settle': async ({ store, expect }) => {
-    const job = await startJob(store)
-
-    const answers = await store.settle([succeeded({ ...job, ...stale(job) })])
-
-    expect(answers).toEqual([{ ...stale(job), result: 'lost', state: null }])
-  },
-
-  'a lost settlement changes nothing': async ({ store, expect }) => {
-    const job = await startJob(store)
-    const before = await everything(store)
-
-    await store.settle([dead({ ...job, ...stale(job) })])
-
-    expect(await everything(store)).toEqual(before)
-  },
-
-  'a lease whose job was claimed again cannot settle': async ({ store, expect }) => {
-    const first = await startJob(store)
-    await store.settle([released(first)])
-    await claimJob(store)
-
-    const [answer] = await store.settle([succeeded(first)])
-
-    expect(answer).toMatchObject({ result: 'lost', state: null })
-    expect(await stateOf(store, first.id)).toBe('running')
-  },
-
-  'the lease of an unknown job cannot settle': async ({ store, expect }) => {
-    const job = await startJob(store)
-    const unknown = { ...job, id: newId() }
-
-    const answers = await store.settle([succeeded(unknown)])
-
-    expect(answers).toEqual([{ id: unknown.id, fence: unknown.fence, result: 'lost', state: null }])
-  },
-
-  'settling many leases reports exactly the lost ones': async ({ store, expect }) => {
-    const [first, second, third] = [await startJob(store), await startJob(store), await startJob(store)]
-
-    const answers = await store.settle([succeeded(first), succeeded({ ...second, ...stale(second) }), retrying(third)])
-
-    expect(answers.map(({ result }) => result)).toEqual(['settled', 'lost', 'settled'])
-  },
-
-  'a job that was never claimed cannot be settled': async ({ store, expect }) => {
-    const id = await enqueueJob(store)
-    const job = { ...(await startJob(store, { queue: 'push' })), id }
-
-    const [answer] = await store.settle([succeeded(job)])
-
-    expect(answer).toMatchObject({ result: 'lost', state: null })
-    expect(await stateOf(store, id)).toBe('ready')
-  },
-}
-
-const repeated: Facts = {
-  'settling twice answers the same the second time': async ({ store, expect }) => {
-    const job = await startJob(store)
-    const first = await store.settle([succeeded(job)])
-
-    const second = await store.settle([succeeded(job)])
-
-    expect(second).toEqual(first)
-  },
-
-  'the first settlement counts, whatever the second says': async ({ store, expect }) => {
-    const job = await startJob(store)
-    await store.settle([succeeded(job, { result: '1' })])
-    const before = await everything(store)
-
-    await store.settle([dead(job, { result: '2' })])
-
-    expect(await everything(store)).toEqual(before)
-  },
-
-  'settling twice answers with where the job is by now': async ({ store, clock, expect }) => {
-    const job = await startJob(store)
-    await store.settle([retrying(job)])
-    await clock.advance(SECOND_MS)
-    await store.promote(1)
-
-    const [answer] = await store.settle([retrying(job)])
-
-    expect(answer).toMatchObject({ result: 'settled', state: 'ready' })
-  },
-
-  ...Object.fromEntries(
-    Object.entries({ retrying, scheduled: snoozed, ready: released, dead, cancelled }).map(
-      ([state, settle]) =>
-        [
-          `a repeated settlement knows a job that is ${state}`,
-          async ({ store, expect }) => {
-            const job = await startJob(store)
-            await store.settle([settle(job)])
-
-            const [answer] = await store.settle([settle(job)])
-
-            expect(answer).toMatchObject({ result: 'settled', state })
-          },
-        ] satisfies [string, Facts[string]],
-    ),
-  ),
-
-  'settling twice is known after the job was revived': async ({ store, expect }) => {
-    const job = await startJob(store)
-    await store.settle([dead(job)])
-    await store.requeue([job.id], OPERATOR)
-
-    const [answer] = await store.settle([dead(job)])
-
-    expect(answer).toMatchObject({ result: 'settled', state: 'ready' })
-  },
-
-  'settling twice is known after the retry was cancelled': async ({ store, expect }) => {
-    const job = await startJob(store)
-    await store.settle([retrying(job)])
-    await store.cancel([job.id], OPERATOR)
-
-    const [answer] = await store.settle([retrying(job)])
-
-    expect(answer).toMatchObject({ result: 'settled', state: 'cancelled' })
-  },
-
-  'one lease twice in a call is settled by the first and repeated by the second': async ({ store, expect }) => {
-    const job = await startJob(store)
-
-    const answers = await store.settle([succeeded(job, { result: '1' }), dead(job)])
-
-    expect(answers.map(({ state }) => state)).toEqual(['succeeded', 'succeeded'])
-    expect(await viewOf(store, job.id)).toMatchObject({ state: 'succeeded', result: 1, attempts: [] })
   },
 }
 
@@ -437,4 +292,4 @@ const batches: Facts = {
   },
 }
 
-export const settleFacts: Facts = { ...endings, ...goingOn, ...cancelWishes, ...lost, ...repeated, ...batches }
+export const settleFacts: Facts = { ...endings, ...goingOn, ...cancelWishes, ...batches }

@@ -1,7 +1,7 @@
 // Stats: how much is where, and how long the oldest has waited.
 
 import { JOB_STATES } from '../../core/states.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import { MINUTE_MS, newJobs, OPERATOR, released, SECOND_MS } from './samples.js'
 import { claimJob, enqueueJob, jobIn, startJob } from './steps.js'
 
@@ -18,19 +18,15 @@ const counts: Facts = {
     expect(await store.stats('unheard-of')).toEqual(EMPTY)
   },
 
-  ...Object.fromEntries(
-    JOB_STATES.map(
-      (state) =>
-        [
-          `a job that is ${state} is counted where it is`,
-          async ({ store, expect }) => {
-            await jobIn(store, state)
+  ...factsFor(
+    JOB_STATES,
+    (state) => `a job that is ${state} is counted where it is`,
+    async ({ store, expect }, state) => {
+      await jobIn(store, state)
 
-            const counted = state in EMPTY ? { ...EMPTY, [state]: 1 } : EMPTY
-            expect(await store.stats('email')).toEqual(counted)
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      const counted = state in EMPTY ? { ...EMPTY, [state]: 1 } : EMPTY
+      expect(await store.stats('email')).toEqual(counted)
+    },
   ),
 
   'jobs of a queue are counted apart from those of others': async ({ store, expect }) => {

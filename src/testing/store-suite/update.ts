@@ -1,7 +1,7 @@
 // Update: changes to a job that waits.
 
 import { isWaiting, JOB_STATES } from '../../core/states.js'
-import type { Facts } from './context.js'
+import { type Facts, factsFor } from './context.js'
 import { MINUTE_MS, newId, newJobs, OPERATOR, SECOND_MS, START_MS, succeeded } from './samples.js'
 import { claimIds, claimJob, enqueueEach, enqueueJob, jobIn, startJob, stateOf, viewOf } from './steps.js'
 
@@ -43,21 +43,17 @@ const priorities: Facts = {
     expect(await claimIds(store)).toEqual([timed, backlog])
   },
 
-  ...Object.fromEntries(
-    JOB_STATES.filter(isWaiting).map(
-      (state) =>
-        [
-          `the priority of a job that is ${state} can be changed`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state)
+  ...factsFor(
+    JOB_STATES.filter(isWaiting),
+    (state) => `the priority of a job that is ${state} can be changed`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state)
 
-            const answer = await store.update(id, { priority: -7 }, OPERATOR)
+      const answer = await store.update(id, { priority: -7 }, OPERATOR)
 
-            expect(answer).toEqual({ id, result: 'updated', state })
-            expect(await viewOf(store, id)).toMatchObject({ state, priority: -7 })
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answer).toEqual({ id, result: 'updated', state })
+      expect(await viewOf(store, id)).toMatchObject({ state, priority: -7 })
+    },
   ),
 
   'a timed job is claimed with the priority it was given meanwhile': async ({ store, clock, expect }) => {
@@ -153,24 +149,23 @@ const times: Facts = {
     expect(await viewOf(store, id)).toMatchObject({ state: 'blocked', runAt: null })
   },
 
-  ...Object.fromEntries(
-    (['scheduled', 'retrying'] as const).flatMap((state) =>
-      Object.entries({ 'no time': null, 'a time that has passed': START_MS - MINUTE_MS }).map(
-        ([what, runAtMs]) =>
-          [
-            `a job that is ${state} and gets ${what} is due now`,
-            async ({ store, clock, expect }) => {
-              const id = await jobIn(store, state)
-              await clock.advance(SECOND_MS)
+  ...factsFor(
+    [
+      { state: 'scheduled', what: 'no time', runAtMs: null },
+      { state: 'scheduled', what: 'a time that has passed', runAtMs: START_MS - MINUTE_MS },
+      { state: 'retrying', what: 'no time', runAtMs: null },
+      { state: 'retrying', what: 'a time that has passed', runAtMs: START_MS - MINUTE_MS },
+    ],
+    ({ state, what }) => `a job that is ${state} and gets ${what} is due now`,
+    async ({ store, clock, expect }, { state, runAtMs }) => {
+      const id = await jobIn(store, state)
+      await clock.advance(SECOND_MS)
 
-              const answer = await store.update(id, { runAtMs }, OPERATOR)
+      const answer = await store.update(id, { runAtMs }, OPERATOR)
 
-              expect(answer).toEqual({ id, result: 'updated', state })
-              expect((await viewOf(store, id)).runAt).toEqual(new Date(START_MS + SECOND_MS))
-            },
-          ] satisfies [string, Facts[string]],
-      ),
-    ),
+      expect(answer).toEqual({ id, result: 'updated', state })
+      expect((await viewOf(store, id)).runAt).toEqual(new Date(START_MS + SECOND_MS))
+    },
   ),
 
   'a scheduled job that is due now is ready after the next promotion': async ({ store, expect }) => {
@@ -210,21 +205,17 @@ const times: Facts = {
 }
 
 const payloads: Facts = {
-  ...Object.fromEntries(
-    JOB_STATES.filter(isWaiting).map(
-      (state) =>
-        [
-          `the payload of a job that is ${state} can be replaced`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state, { payload: '1' })
+  ...factsFor(
+    JOB_STATES.filter(isWaiting),
+    (state) => `the payload of a job that is ${state} can be replaced`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state, { payload: '1' })
 
-            const answer = await store.update(id, { payload: '{"two":2}' }, OPERATOR)
+      const answer = await store.update(id, { payload: '{"two":2}' }, OPERATOR)
 
-            expect(answer).toMatchObject({ state })
-            expect((await viewOf(store, id)).payload).toEqual({ two: 2 })
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answer).toMatchObject({ state })
+      expect((await viewOf(store, id)).payload).toEqual({ two: 2 })
+    },
   ),
 
   'a worker gets the payload that was put in place': async ({ store, expect }) => {
@@ -252,21 +243,17 @@ const payloads: Facts = {
 }
 
 const refused: Facts = {
-  ...Object.fromEntries(
-    JOB_STATES.filter((state) => !isWaiting(state)).map(
-      (state) =>
-        [
-          `a job that is ${state} cannot be changed`,
-          async ({ store, expect }) => {
-            const id = await jobIn(store, state, { payload: '1' })
+  ...factsFor(
+    JOB_STATES.filter((state) => !isWaiting(state)),
+    (state) => `a job that is ${state} cannot be changed`,
+    async ({ store, expect }, state) => {
+      const id = await jobIn(store, state, { payload: '1' })
 
-            const answer = await store.update(id, { payload: '2', priority: 5, runAtMs: LATER_MS }, OPERATOR)
+      const answer = await store.update(id, { payload: '2', priority: 5, runAtMs: LATER_MS }, OPERATOR)
 
-            expect(answer).toEqual({ id, result: 'refused', state })
-            expect(await viewOf(store, id)).toMatchObject({ state, payload: 1, priority: 0, runAt: null })
-          },
-        ] satisfies [string, Facts[string]],
-    ),
+      expect(answer).toEqual({ id, result: 'refused', state })
+      expect(await viewOf(store, id)).toMatchObject({ state, payload: 1, priority: 0, runAt: null })
+    },
   ),
 
   'a job that does not exist cannot be changed': async ({ store, expect }) => {

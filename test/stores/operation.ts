@@ -1,0 +1,116 @@
+// What can be done to a store, as plain values. What an operation needs of an earlier one (a job, a lease) is named by how
+// far back the run saw it, so that a sequence still means something after shrinking took other operations out of it.
+
+import type { IdempotencyKey, JobFilter, NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
+import type { StoredError } from '../../src/core/json.js'
+import type { JobLimits } from '../../src/core/limits.js'
+import type { CatchUp, Overlap } from '../../src/core/schedule.js'
+import type { DeadReason } from '../../src/core/states.js'
+
+/** A job so many steps back from the one touched last, of all that were written or of those that died; or an unknown id. */
+export type JobReference = { readonly of: 'any' | 'dead'; readonly back: number } | 'unknown'
+
+/** A lease the run was given: one that holds as far as the run knows, or any. `fenceShift` makes it a wrong one. */
+export interface LeaseReference {
+  readonly of: 'held' | 'any'
+  readonly back: number
+  readonly fenceShift: number
+}
+
+/** A job to enqueue: a new one, or one that was sent before. Times are relative to the clock. */
+export type JobSketch =
+  | { readonly again: number }
+  | (Pick<NewJob, 'payload' | 'version' | 'priority' | 'limits' | 'onParentDead' | 'tags' | 'trace'> & {
+      readonly queue: string
+      readonly type: string
+      readonly when: { readonly runInMs: number } | { readonly delayMs: number } | null
+      readonly key: IdempotencyKey | null
+      readonly after: readonly JobReference[]
+    })
+
+export interface SettlementSketch {
+  readonly lease: LeaseReference
+  readonly state: 'succeeded' | 'cancelled' | 'ready' | 'retrying' | 'scheduled' | 'dead'
+  readonly delayMs: number
+  readonly reason: DeadReason
+  readonly givesBack: boolean
+  readonly crashes: number
+  readonly result: string | null
+  readonly error: StoredError | null
+  readonly ranMs: number | null
+}
+
+export interface ScheduleSketch {
+  readonly name: string
+  readonly cron: string
+  readonly zone: string
+  readonly queue: string
+  readonly catchUp: CatchUp
+  readonly overlap: Overlap
+  readonly limits: JobLimits
+  readonly tags: readonly string[]
+}
+
+export type Operation =
+  /** Lets so much time pass, or all of it until the day ends: what is kept by the day turns on that moment. */
+  | { readonly kind: 'advance'; readonly ms: number | 'midnight' }
+  | { readonly kind: 'enqueue'; readonly jobs: readonly JobSketch[] }
+  | {
+      readonly kind: 'claim'
+      readonly queues: readonly { readonly queue: string; readonly limit: number }[]
+      readonly types: readonly string[] | null
+      readonly worker: string
+      readonly leaseMs: number
+    }
+  | { readonly kind: 'begin' | 'watch'; readonly leases: readonly LeaseReference[] }
+  | { readonly kind: 'extend'; readonly leases: readonly LeaseReference[]; readonly leaseMs: number }
+  | {
+      readonly kind: 'note'
+      readonly notes: readonly {
+        readonly lease: LeaseReference
+        readonly progress: string | null
+        readonly logs: readonly string[]
+      }[]
+    }
+  | { readonly kind: 'settle'; readonly jobs: readonly SettlementSketch[]; readonly onlyExpired: boolean }
+  | { readonly kind: 'promote' | 'expired' | 'due'; readonly limit: number }
+  | {
+      readonly kind: 'fire'
+      readonly name: string
+      /** Off the true next time by so much. */
+      readonly expectedOffMs: number
+      readonly tickOffsMs: readonly number[]
+      readonly nextInMs: number | null
+    }
+  | { readonly kind: 'prune'; readonly retentionMs: number }
+  | {
+      readonly kind: 'cancel' | 'requeue' | 'discard'
+      readonly jobs: readonly JobReference[]
+      readonly ofDead: boolean
+    }
+  | {
+      readonly kind: 'update'
+      readonly job: JobReference
+      readonly priority?: number
+      readonly runInMs?: number | null
+      readonly payload?: string
+    }
+  | { readonly kind: 'pause' | 'resume'; readonly queue: string }
+  | { readonly kind: 'setQueue'; readonly queue: string; readonly settings: QueueSettings }
+  | { readonly kind: 'setSchedule'; readonly schedule: ScheduleSketch; readonly nextInMs: number }
+  | { readonly kind: 'removeSchedule' | 'pauseSchedule'; readonly name: string }
+  | { readonly kind: 'resumeSchedule'; readonly name: string; readonly nextInMs: number }
+  | { readonly kind: 'queues' | 'schedules' | 'workers' | 'now' }
+  | { readonly kind: 'get'; readonly job: JobReference }
+  | {
+      readonly kind: 'list'
+      readonly filter: JobFilter
+      readonly limit: number
+      readonly before: JobReference | null
+    }
+  | { readonly kind: 'stats'; readonly queue: string | null }
+  | { readonly kind: 'endings'; readonly jobs: readonly JobReference[] }
+  | { readonly kind: 'beat'; readonly worker: WorkerBeat }
+  | { readonly kind: 'leave'; readonly worker: string }
+
+export type Kind = Operation['kind']
