@@ -18,7 +18,7 @@ const schemas = [1, 2].map((number) => `property_${process.pid}_${number}`)
 const RUNS_EACH = Number(process.env.HOLDFAST_PROPERTY_RUNS ?? 50)
 const TIMEOUT_MS = 40_000 + RUNS_EACH * 4_000
 const LENGTH_MIN = 200
-const LENGTH_MAX = 260
+const LENGTH_MAX = 230
 const START_MS = Date.UTC(2026, 0, 15, 12)
 
 describe('PostgreSQL store', () => {
@@ -65,6 +65,7 @@ async function compareMany(schema: string, tally: Tally): Promise<void> {
 }
 
 // Empties every table and drops the days, so that each run begins with the same: what it makes of days is compared too.
+// DELETE, because new files from TRUNCATE would also make every prepared statement be planned again.
 const CLEAN = `
 DO $$
 DECLARE
@@ -78,7 +79,7 @@ BEGIN
                  AND (NOT relispartition OR relname ~ '_[0-9]{8}$')
                ORDER BY relispartition DESC
   LOOP
-    EXECUTE format(CASE WHEN kept.is_day THEN 'DROP TABLE ":schema".%I' ELSE 'TRUNCATE ":schema".%I' END, kept.relname);
+    EXECUTE format(CASE WHEN kept.is_day THEN 'DROP TABLE ":schema".%I' ELSE 'DELETE FROM ":schema".%I' END, kept.relname);
   END LOOP;
 END
 $$`

@@ -3,11 +3,13 @@
 
 import type { Pruned, PruneOptions } from '../../core/store.js'
 import type { Database, Send } from './database.js'
+import { sqlStateOf } from './errors.js'
 import { statement } from './statement.js'
 
 const DAYS_PER_CALL_MAX = 3
 const CARRY_MAX = 10_000
 const ROWS_MAX = 5_000
+const LOCK_NOT_AVAILABLE = '55P03'
 
 // Dropping a day locks its tables for a moment. Waiting for that lock would hold up everyone behind, so it is given up
 // soon and tried again at the next call. One process at a time: the others have nothing to add.
@@ -96,15 +98,25 @@ SELECT (SELECT count(*) FROM keys_gone) + (SELECT count(*) FROM ticks_gone) + (S
 )
 
 export async function prune(db: Database, options: PruneOptions): Promise<Pruned> {
-  const days = await db.transaction('upkeep', async (send) => {
+  const days = await pruneDays(db, options).catch(giveUpForNow)
+  const [row] = await db.send('upkeep', PRUNE_ROWS, [db.now(), ROWS_MAX])
+  return { days, rows: Number(row![0]) }
+}
+
+async function pruneDays(db: Database, options: PruneOptions): Promise<string[]> {
+  return db.transaction('upkeep', async (send) => {
     const [row] = await send(LOCK, [])
     if (row?.[0] !== 't') return []
     await send(PATIENCE, [])
     await send(OPEN_DAYS, [db.now()])
     return dropDays(db, send, options)
   })
-  const [row] = await db.send('upkeep', PRUNE_ROWS, [db.now(), ROWS_MAX])
-  return { days, rows: Number(row![0]) }
+}
+
+// A table that somebody else has locked, most often autovacuum, is no failure: the rest is pruned, its day at the next call.
+function giveUpForNow(error: unknown): string[] {
+  if (sqlStateOf((error as { cause?: unknown }).cause) === LOCK_NOT_AVAILABLE) return []
+  throw error
 }
 
 async function dropDays(db: Database, send: Send, options: PruneOptions): Promise<string[]> {

@@ -1,7 +1,6 @@
 // Prune: finished jobs go when their day is over and their retention too, and with them what else has run out.
 
 import { isFinished, JOB_STATES } from '../../core/states.js'
-import type { Store } from '../../core/store.js'
 import { type Facts, factsFor } from './context.js'
 import {
   DAY_MS,
@@ -20,22 +19,11 @@ import {
   START_MS,
   succeeded,
 } from './samples.js'
-import { claimJob, enqueueJob, jobIn, listIds, startJob, stateOf } from './steps.js'
+import { claimJob, enqueueJob, jobIn, listIds, pruneAll, startJob, stateOf } from './steps.js'
 
 const RETENTION_MS = DAY_MS
 /** The end of the first day, which begins at noon. */
 const HALF_DAY_MS = DAY_MS / 2
-
-/** Prunes until all is gone that may go: one call drops a bounded number of days. */
-async function pruneAll(store: Store, retentionMs: number = RETENTION_MS): Promise<{ days: string[]; rows: number }> {
-  const all = { days: [] as string[], rows: 0 }
-  for (let call = 0; call < 5; call++) {
-    const { days, rows } = await store.prune({ retentionMs })
-    all.days.push(...days)
-    all.rows += rows
-  }
-  return all
-}
 
 const jobs: Facts = {
   ...factsFor(
@@ -45,7 +33,7 @@ const jobs: Facts = {
       const id = await jobIn(store, state)
       await clock.advance(HALF_DAY_MS + RETENTION_MS + SECOND_MS)
 
-      const { days } = await pruneAll(store)
+      const { days } = await pruneAll(store, RETENTION_MS)
 
       expect(await store.get(id)).toBe(null)
       expect(days).toEqual(['2026-03-01'])
@@ -56,7 +44,7 @@ const jobs: Facts = {
     const id = await jobIn(store, 'succeeded')
     await clock.advance(HALF_DAY_MS + RETENTION_MS - SECOND_MS)
 
-    const { days } = await pruneAll(store)
+    const { days } = await pruneAll(store, RETENTION_MS)
 
     expect(days).toEqual([])
     expect(await stateOf(store, id)).toBe('succeeded')
@@ -68,7 +56,7 @@ const jobs: Facts = {
     await store.settle([succeeded(job)])
     await clock.advance(RETENTION_MS - SECOND_MS)
 
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     expect(await stateOf(store, job.id)).toBe('succeeded')
   },
@@ -79,7 +67,7 @@ const jobs: Facts = {
     await store.settle([succeeded(job)])
     await clock.advance(RETENTION_MS + SECOND_MS)
 
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     expect(await store.get(job.id)).toBe(null)
   },
@@ -91,7 +79,7 @@ const jobs: Facts = {
       const id = await jobIn(store, state)
       await clock.advance(90 * DAY_MS)
 
-      await pruneAll(store)
+      await pruneAll(store, RETENTION_MS)
 
       expect(await stateOf(store, id)).toBe(state)
     },
@@ -125,7 +113,7 @@ const jobs: Facts = {
     await store.settle([retrying(job, SECOND_MS)])
     await clock.advance(5 * DAY_MS)
 
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     const text = { at: new Date(START_MS), text: 'kept' }
     const view = { payload: { n: 1 }, progress: 3, logs: [text], error: FAILURE, state: 'retrying' }
@@ -137,7 +125,7 @@ const jobs: Facts = {
     await jobIn(store, 'succeeded')
     const id = await enqueueJob(store)
     await clock.advance(5 * DAY_MS)
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     await store.settle([succeeded(await claimJob(store))])
 
@@ -152,7 +140,7 @@ const jobs: Facts = {
     }
     await clock.advance(6 * DAY_MS)
 
-    const { days } = await pruneAll(store)
+    const { days } = await pruneAll(store, RETENTION_MS)
 
     expect(days.sort()).toEqual(['2026-03-01', '2026-03-02', '2026-03-03'])
     expect(await listIds(store)).toHaveLength(1)
@@ -169,7 +157,7 @@ const jobs: Facts = {
   'a pruned job is as if it had never been': async ({ store, clock, expect }) => {
     const parent = await jobIn(store, 'succeeded')
     await clock.advance(5 * DAY_MS)
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
     const orphan = newJob({ after: [parent] })
 
     const answers = await store.enqueue([orphan])
@@ -182,7 +170,7 @@ const jobs: Facts = {
     await store.note([newNote(job, { progress: '3', logs: [{ atMs: START_MS, text: 'gone' }] })])
     await store.settle([succeeded(job, { error: FAILURE })])
     await clock.advance(5 * DAY_MS)
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     await store.enqueue([newJob({ id: job.id })])
 
@@ -196,7 +184,7 @@ const jobs: Facts = {
   },
 
   'a store with nothing in it prunes nothing': async ({ store, expect }) => {
-    expect(await pruneAll(store)).toEqual({ days: [], rows: 0 })
+    expect(await pruneAll(store, RETENTION_MS)).toEqual({ days: [], rows: 0 })
   },
 }
 
@@ -205,14 +193,14 @@ const rest: Facts = {
     await enqueueJob(store, keyed('welcome', SECOND_MS))
     await clock.advance(SECOND_MS)
 
-    expect((await pruneAll(store)).rows).toBe(1)
+    expect((await pruneAll(store, RETENTION_MS)).rows).toBe(1)
   },
 
   'a key whose time is not over is kept': async ({ store, clock, expect }) => {
     const id = await enqueueJob(store, keyed('welcome', SECOND_MS))
     await clock.advance(SECOND_MS - 1)
 
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     expect(await store.enqueue([newJob(keyed('welcome'))])).toEqual([{ id, created: false, state: 'ready' }])
   },
@@ -221,7 +209,7 @@ const rest: Facts = {
     const id = await enqueueJob(store, keyed('welcome'))
     await clock.advance(90 * DAY_MS)
 
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     expect(await store.enqueue([newJob(keyed('welcome'))])).toEqual([{ id, created: false, state: 'ready' }])
   },
@@ -229,7 +217,7 @@ const rest: Facts = {
   'a key that outlives its pruned job still keeps others away': async ({ store, clock, expect }) => {
     const id = await jobIn(store, 'succeeded', keyed('welcome', 30 * DAY_MS))
     await clock.advance(5 * DAY_MS)
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     const answers = await store.enqueue([newJob(keyed('welcome'))])
 
@@ -242,7 +230,7 @@ const rest: Facts = {
     await store.fire({ name: 'nightly', expectedNextAtMs: START_MS, ticks, nextAtMs: null })
     await clock.advance(30 * DAY_MS + SECOND_MS)
 
-    expect((await pruneAll(store)).rows).toBe(1)
+    expect((await pruneAll(store, RETENTION_MS)).rows).toBe(1)
   },
 
   'a tick of the last thirty days is kept': async ({ store, clock, expect }) => {
@@ -251,14 +239,14 @@ const rest: Facts = {
     await store.fire({ name: 'nightly', expectedNextAtMs: START_MS, ticks, nextAtMs: null })
     await clock.advance(30 * DAY_MS - SECOND_MS)
 
-    expect((await pruneAll(store)).rows).toBe(0)
+    expect((await pruneAll(store, RETENTION_MS)).rows).toBe(0)
   },
 
   'a worker that was not seen for ten minutes is removed': async ({ store, clock, expect }) => {
     await store.beat(newBeat())
     await clock.advance(10 * MINUTE_MS + SECOND_MS)
 
-    expect((await pruneAll(store)).rows).toBe(1)
+    expect((await pruneAll(store, RETENTION_MS)).rows).toBe(1)
     expect(await store.workers()).toEqual([])
   },
 
@@ -266,7 +254,7 @@ const rest: Facts = {
     await store.beat(newBeat())
     await clock.advance(10 * MINUTE_MS - SECOND_MS)
 
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     expect(await store.workers()).toHaveLength(1)
   },
@@ -276,7 +264,7 @@ const rest: Facts = {
     await store.pause(QUEUE, OPERATOR)
     await clock.advance(400 * DAY_MS)
 
-    await pruneAll(store)
+    await pruneAll(store, RETENTION_MS)
 
     expect(await store.schedules()).toHaveLength(1)
     expect(await store.queues()).toHaveLength(1)

@@ -22,7 +22,7 @@ import {
   snoozed,
   succeeded,
 } from './samples.js'
-import { claimJobs, enqueueJob, everything, jobIn, startJob } from './steps.js'
+import { claimJobs, enqueueJob, everything, jobIn, pruneAll, startJob } from './steps.js'
 
 /** Arranges a scene and returns the call that is made twice. */
 type Arrange = (scene: Scene) => Promise<() => Promise<unknown>>
@@ -91,7 +91,7 @@ const jobCalls: Readonly<Record<string, Arrange>> = {
   prune: async ({ store, clock }) => {
     await jobIn(store, 'succeeded')
     await clock.advance(5 * DAY_MS)
-    return () => store.prune({ retentionMs: DAY_MS })
+    return () => pruneAll(store, DAY_MS)
   },
 }
 
