@@ -11,7 +11,7 @@ export const FRONT: Lane = 0
 export const NORMAL: Lane = 1
 
 /** A claim that holds. */
-export interface HeldLease {
+interface HeldLease {
   readonly worker: string
   readonly claimedAtMs: number
   leasedUntilMs: number
