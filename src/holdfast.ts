@@ -97,7 +97,7 @@ export class Holdfast extends Client {
   readonly #events: Events
   readonly #upkeep: Upkeep | null
   readonly #settings: HoldfastSettings
-  readonly #workers: Worker[] = []
+  #workers: readonly Worker[] = []
   #closing: Promise<void> | null = null
 
   /** Made by `connect` and `openHoldfast`. */
@@ -126,7 +126,7 @@ export class Holdfast extends Client {
       },
       name === null ? options : { name, ...options },
     )
-    this.#workers.push(worker)
+    this.#workers = [...this.#workers.filter((other) => !other.isStopped), worker]
     return worker
   }
 

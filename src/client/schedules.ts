@@ -22,8 +22,9 @@ const RUNS_MAX = 1_000
 export interface ScheduleOptions<Input = unknown> extends LimitOptions {
   /** Five fields (minute, hour, day, month, weekday), or six with seconds in front. */
   readonly cron: string
-  /** IANA time zone the fields are read in. Default 'UTC'. A time the change to summer time leaves out runs once, after
-   *  the gap; one that comes twice in autumn runs once. */
+  /** IANA time zone the fields are read in. Default 'UTC'. One fixed time of day that the change to summer time leaves out
+   *  runs after the gap, and one that comes twice in autumn runs once; of several times a day those in the gap are left
+   *  out, and those that come twice run twice. */
   readonly zone?: string
   readonly job: JobDefinition<Input, unknown> | string
   /** The payload of each of its jobs, checked now and again when each runs. Default null. */

@@ -171,6 +171,11 @@ export class Worker {
     return this.#stopping
   }
 
+  /** True once `stop()` has resolved. */
+  get isStopped(): boolean {
+    return this.#state === 'stopped'
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop()
   }

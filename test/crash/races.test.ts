@@ -1,14 +1,14 @@
 // Many processes at once on what must happen once.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { TestServer } from '../support/server.js'
+import { PostgresServer } from '../../lab/servers/postgres.js'
 import { Stage } from '../support/stage.js'
 
 describe('many at once', () => {
-  let server: TestServer
+  let server: PostgresServer
   let stage: Stage
   beforeEach(async () => {
-    server = await TestServer.open({ settings: { max_connections: '600', fsync: 'off' } })
+    server = await PostgresServer.open({ settings: { max_connections: '600', fsync: 'off' } })
     stage = await Stage.open(server.url)
   })
   afterEach(async () => {

@@ -1,17 +1,17 @@
 // The server stops, crashes or throws connections out while work is going on.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { TestServer } from '../support/server.js'
+import { PostgresServer } from '../../lab/servers/postgres.js'
 import { Stage } from '../support/stage.js'
 
 const WORKER = { concurrency: 16, lease: '5s', pollMax: '500ms' }
 
 describe('the server under load', () => {
-  let server: TestServer
+  let server: PostgresServer
   let stage: Stage
   beforeEach(async () => {
     // Durability as it comes: fsync and synchronous_commit on.
-    server = await TestServer.open()
+    server = await PostgresServer.open()
     stage = await Stage.open(server.url)
   })
   afterEach(async () => {

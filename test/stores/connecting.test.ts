@@ -2,11 +2,11 @@
 
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort, PostgresServer } from '../../lab/servers/postgres.js'
 import { connect } from '../../src/index.js'
 import { meaningOf } from '../../src/stores/postgres/errors.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { Lane } from '../../src/stores/postgres/lane.js'
-import { freePort, TestServer } from '../support/server.js'
 import { sharedServerUrl } from '../support/stage.js'
 
 const schema = `connecting_${process.pid}`
@@ -48,7 +48,7 @@ describe('connecting to PostgreSQL', () => {
   })
 
   test('a wrong password is access_denied, and is not shown', async () => {
-    const server = await TestServer.open({ password: 'right' })
+    const server = await PostgresServer.open({ password: 'right' })
     const url = server.url.replace('holdfast@', 'holdfast:wr0ng@')
 
     const error = await failure(connect(url))
@@ -79,7 +79,7 @@ describe('connecting to PostgreSQL', () => {
   })
 
   test('a server that turns read-only later refuses the enqueue, and takes it again when it is writable', async () => {
-    const server = await TestServer.open({ settings: { fsync: 'off' } })
+    const server = await PostgresServer.open({ settings: { fsync: 'off' } })
     const holdfast = await connect(server.url, { upkeep: false, enqueueTimeout: '500ms' })
     const admin = new pg.Client({ connectionString: server.url })
     await admin.connect()

@@ -1,4 +1,4 @@
-// A real PostgreSQL server of a test's own: started, stopped and killed at will, on a loopback port, gone with the test.
+// A real PostgreSQL server of one's own: started, stopped and killed at will, on a loopback port, gone at the end.
 
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,7 +22,7 @@ export interface ServerOptions {
 
 const START_MS = 60_000
 
-export class TestServer {
+export class PostgresServer {
   readonly folder: string
   readonly port: number
   readonly #programs: string
@@ -44,7 +44,7 @@ export class TestServer {
     this.#settings = settings
   }
 
-  static async open(options: ServerOptions = {}): Promise<TestServer> {
+  static async open(options: ServerOptions = {}): Promise<PostgresServer> {
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-test-'))
     const binaries = await findBinaries({ platform: process.platform, arch: process.arch })
     const layout = {
@@ -56,7 +56,7 @@ export class TestServer {
     }
     const runner = await chooseRunner(layout, binaries, 'auto')
     const programs = options.programs ?? join(binaries.initdb, '..')
-    const server = new TestServer(folder, await freePort(), programs, runner, options.settings ?? {})
+    const server = new PostgresServer(folder, await freePort(), programs, runner, options.settings ?? {})
     const { password } = options
     if (password !== undefined) await writeFile(layout.password, password)
     const auth = password === undefined ? ['-A', 'trust'] : ['-A', 'scram-sha-256', '--pwfile', layout.password]

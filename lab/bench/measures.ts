@@ -1,0 +1,165 @@
+// The measures, each written once against a contender.
+
+import type { Contender } from './contender.js'
+import { percentile } from './statistics.js'
+
+/** One measurement in one process. */
+export interface Measured {
+  readonly jobs: number
+  readonly seconds: number
+  /** Milliseconds, where single calls or jobs were timed. */
+  readonly p50?: number
+  readonly p99?: number
+  readonly max?: number
+}
+
+export interface Scale {
+  /** How long timed measures run. */
+  readonly seconds: number
+  /** How many jobs are drained. */
+  readonly drainJobs: number
+  readonly latencySamples: number
+}
+
+export type Measure = (contender: Contender, scale: Scale) => Promise<Measured>
+
+const BATCH = 500
+const PAYLOAD = { to: 'ada@example.com', template: 'welcome', n: 1 }
+
+/** Callers that each await one enqueue after the other. */
+const single =
+  (callers: number): Measure =>
+  async (contender, { seconds }) => {
+    const took: number[] = []
+    const began = performance.now()
+    const until = began + seconds * 1_000
+    await Promise.all(
+      Array.from({ length: callers }, async () => {
+        for (let now = performance.now(); now < until; ) {
+          await contender.enqueueOne(PAYLOAD)
+          const after = performance.now()
+          took.push(after - now)
+          now = after
+        }
+      }),
+    )
+    return timed(took, (performance.now() - began) / 1_000)
+  }
+
+/** Batches of 500, two in flight. */
+const bulk: Measure = async (contender, { seconds }) => {
+  const payloads = Array.from({ length: BATCH }, () => PAYLOAD)
+  let jobs = 0
+  const began = performance.now()
+  const until = began + seconds * 1_000
+  await Promise.all(
+    [1, 2].map(async () => {
+      while (performance.now() < until) {
+        await contender.enqueueMany(payloads)
+        jobs += BATCH
+      }
+    }),
+  )
+  return { jobs, seconds: (performance.now() - began) / 1_000 }
+}
+
+/** A backlog that is there when the worker starts. Ends when every job has been handled and settled. */
+const drain: Measure = async (contender, { drainJobs }) => {
+  const payloads = Array.from({ length: BATCH }, () => PAYLOAD)
+  for (let jobs = 0; jobs < drainJobs; jobs += BATCH) await contender.enqueueMany(payloads)
+  let handled = 0
+  let tell: () => void = () => {}
+  const all = new Promise<void>((resolve) => {
+    tell = resolve
+  })
+  const began = performance.now()
+  const stop = await contender.startWorker(() => {
+    if (++handled === drainJobs) tell()
+  })
+  await all
+  await stop()
+  return { jobs: handled, seconds: (performance.now() - began) / 1_000 }
+}
+
+/** 64 callers enqueue while the worker drains; counts what was handled. */
+const both: Measure = async (contender, { seconds }) => {
+  let handled = 0
+  const stop = await contender.startWorker(() => {
+    handled++
+  })
+  const began = performance.now()
+  const until = began + seconds * 1_000
+  await Promise.all(
+    Array.from({ length: 64 }, async () => {
+      while (performance.now() < until) await contender.enqueueOne(PAYLOAD)
+    }),
+  )
+  const measured = { jobs: handled, seconds: (performance.now() - began) / 1_000 }
+  await stop()
+  return measured
+}
+
+/** From enqueue to the handler's start, one job at a time on an idle queue. */
+const idle: Measure = async (contender, { latencySamples }) => {
+  const took: number[] = []
+  let started: () => void = () => {}
+  const stop = await contender.startWorker(() => started())
+  const began = performance.now()
+  for (let sample = 0; sample < latencySamples + 20; sample++) {
+    const start = new Promise<void>((resolve) => {
+      started = resolve
+    })
+    const at = performance.now()
+    await contender.enqueueOne(PAYLOAD)
+    await start
+    // The first ones open connections.
+    if (sample >= 20) took.push(performance.now() - at)
+    await new Promise((resolve) => setTimeout(resolve, 10 + Math.random() * 10))
+  }
+  await stop()
+  return timed(took, (performance.now() - began) / 1_000)
+}
+
+/** From enqueue to start at 1,000 jobs a second, sent on time whether the queue keeps up or not. */
+const loaded: Measure = async (contender, { seconds }) => {
+  const took: number[] = []
+  const stop = await contender.startWorker((payload) => {
+    took.push(performance.now() - (payload as { at: number }).at)
+  })
+  const count = seconds * 1_000
+  const began = performance.now()
+  const sent: Promise<void>[] = []
+  for (let n = 0; n < count; ) {
+    const due = Math.min(count, Math.floor(performance.now() - began))
+    for (; n < due; n++) sent.push(contender.enqueueOne({ at: began + n }))
+    await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  await Promise.all(sent)
+  const until = performance.now() + 10_000
+  while (took.length < count && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 10))
+  await stop()
+  return timed(took.slice(Math.floor(took.length / 10)), (performance.now() - began) / 1_000)
+}
+
+function timed(took: readonly number[], seconds: number): Measured {
+  return {
+    jobs: took.length,
+    seconds,
+    p50: percentile(took, 0.5),
+    p99: percentile(took, 0.99),
+    max: percentile(took, 1),
+  }
+}
+
+/** Every measure by its name, in the order of the table. */
+export const MEASURES: Readonly<Record<string, Measure>> = {
+  'single, 1 caller': single(1),
+  'single, 8 callers': single(8),
+  'single, 64 callers': single(64),
+  'single, 512 callers': single(512),
+  'bulk, batches of 500': bulk,
+  'drain, one process': drain,
+  'both at once': both,
+  'enqueue to start, idle': idle,
+  'enqueue to start, 1,000/s': loaded,
+}

@@ -1,0 +1,45 @@
+// A real Redis server of one's own, with its log of appended commands on, for the peers that need one.
+
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePort } from './postgres.js'
+
+export class RedisServer {
+  readonly port: number
+  readonly #child: ChildProcess
+  readonly #folder: string
+
+  private constructor(port: number, child: ChildProcess, folder: string) {
+    this.port = port
+    this.#child = child
+    this.#folder = folder
+  }
+
+  /** Null where Redis is not installed: `apt-get install redis-server` brings it. */
+  static async open(): Promise<RedisServer | null> {
+    if (spawnSync('redis-server', ['--version']).status !== 0) return null
+    const folder = await mkdtemp(join(tmpdir(), 'holdfast-redis-'))
+    const port = await freePort()
+    const flags = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'yes']
+    const child = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'ignore'] })
+    await new Promise<void>((resolve, reject) => {
+      child.stdout.on('data', (chunk) => String(chunk).includes('Ready to accept connections') && resolve())
+      child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}`)))
+    })
+    return new RedisServer(port, child, folder)
+  }
+
+  get pid(): number {
+    return this.#child.pid!
+  }
+
+  async close(): Promise<void> {
+    const ended = once(this.#child, 'exit')
+    this.#child.kill('SIGTERM')
+    await ended
+    await rm(this.#folder, { recursive: true, force: true })
+  }
+}
