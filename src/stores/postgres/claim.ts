@@ -11,7 +11,8 @@ export const CLAIM: Statement = statement(
   'claim',
   `
 WITH moment AS MATERIALIZED (
-  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+  SELECT clock.now, round(date_part('epoch', clock.now) * 1000)::bigint AS now_ms
+    FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock
 ), asked AS MATERIALIZED (
   SELECT asked.queue, asked.amount, asked.turn, queues.settings
     FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS asked (queue, amount, turn)
@@ -37,7 +38,7 @@ WITH moment AS MATERIALIZED (
 ), claimed AS MATERIALIZED (
   SELECT left_line.id, left_line.position, left_line.priority, left_line.queue, left_line.type, moment.now,
          -- Counts on from the last claim, and is never below the time: a failover that loses commits cannot hand it out twice.
-         greatest(coalesce(left_line.fence, 0) + 1, floor(extract(epoch FROM moment.now) * 1000)::bigint) AS fence,
+         greatest(coalesce(left_line.fence, 0) + 1, moment.now_ms) AS fence,
          coalesce(left_line.attempt, 0) + 1 AS attempt, coalesce(left_line.crashes, 0) AS crashes
     FROM left_line, moment
 ), leased AS (
@@ -46,12 +47,12 @@ WITH moment AS MATERIALIZED (
   SELECT id, fence, now, now + $5 * interval '1 millisecond', priority, attempt, crashes, false, false, queue, type, $6
     FROM claimed
 )
-SELECT (extract(epoch FROM moment.now) * 1000)::float8, job.*
+SELECT moment.now_ms, job.*
   FROM moment
   LEFT JOIN LATERAL (
     -- From claimed, not from what leased returns: joined to each other again, the two cost the square of the batch.
     SELECT claimed.id, claimed.fence, claimed.queue, claimed.type, claimed.priority, claimed.attempt, claimed.crashes,
-           facts.payload, facts.version, (extract(epoch FROM facts.created_at) * 1000)::float8, facts.options,
+           facts.payload, facts.version, round(date_part('epoch', facts.created_at) * 1000), facts.options,
            array_to_json(facts.tags), asked.settings
       FROM claimed
       JOIN asked ON asked.queue = claimed.queue

@@ -1,5 +1,6 @@
 // enqueue: facts into jobs, a place into ready, scheduled or blocked. ◄── client/group-commit.ts · next: claim.ts
 
+import { isHoldfastError } from '../../core/errors.js'
 import type { Enqueued, NewJob } from '../../core/job.js'
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
@@ -21,7 +22,7 @@ export async function enqueue(db: Database, tx: Send | null, jobs: readonly NewJ
   const purpose = jobs.some((job) => job.idempotencyKey !== null) ? 'keys' : 'enqueue'
   const send: Send = tx ?? ((sql, values) => db.send(purpose, sql, values))
   const rows = jobs.map((job) => ({ job, schedule: null }))
-  if (rows.every(isPlain)) return writePlain(db, send, rows)
+  if (rows.every(isPlain)) return writePlain(db, tx, rows)
   const pieces = cut(rows)
   // Almost always one statement writes them all and needs no transaction around it.
   if (pieces.length === 1 || tx !== null) return writeFull(db, send, rows, pieces)
@@ -44,46 +45,73 @@ function isPlain({ job }: Row): boolean {
   return job.when === null && job.idempotencyKey === null && job.after.length === 0
 }
 
-const ENQUEUE_PLAIN = statement(
-  'enqueue_plain',
-  `
+// Columns in which every job has the usual value come as one null instead of an array: a short array is filled up with nulls.
+const plainSql = (onConflict: string) => `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
          nextval(':schema.positions') * 65536 AS place        -- one number a statement, the batch counts up beneath it
 ), written AS (
   INSERT INTO :schema.jobs (id, created_at, position, priority, version, queue, type, payload, options, tags)
-  SELECT input.id, moment.now, moment.place + input.ordinal, input.priority, input.version, input.queue, input.type,
-         input.payload, input.options, input.tags::text[]
+  SELECT input.id, moment.now, moment.place + input.ordinal, coalesce(input.priority, 0), coalesce(input.version, 1),
+         input.queue, input.type, input.payload, input.options, input.tags::text[]
     FROM moment,
          unnest($2::uuid[], $3::text[], $4::text[], $5::json[], $6::smallint[], $7::smallint[], $8::json[], $9::text[])
            WITH ORDINALITY AS input (id, queue, type, payload, priority, version, options, tags, ordinal)
-      ON CONFLICT DO NOTHING                                  -- written by an earlier try whose answer was lost
+  ${onConflict}
   RETURNING id, created_at, position, priority, queue, type
+), placed AS (
+  INSERT INTO :schema.ready (id, position, since, priority, moved, queue, type)
+  SELECT id, position, created_at, priority, false, queue, type
+    FROM written
 )
-INSERT INTO :schema.ready (id, position, since, priority, moved, queue, type)
-SELECT id, position, created_at, priority, false, queue, type
-  FROM written
-RETURNING id::text`,
-)
+SELECT count(*)::text FROM written`
 
-async function writePlain(db: Database, send: Send, rows: readonly Row[]): Promise<readonly Enqueued[]> {
-  const written = await send(ENQUEUE_PLAIN, [
+const ENQUEUE_PLAIN = statement('enqueue_plain', plainSql(''))
+// For jobs that may have been written by an earlier try whose answer was lost. Being ready for that costs each row a little,
+// and in a caller's transaction an error would end it, so the plain statement goes first only where it may fail.
+const ENQUEUE_AGAIN = statement('enqueue_again', plainSql('ON CONFLICT DO NOTHING'))
+
+async function writePlain(db: Database, tx: Send | null, rows: readonly Row[]): Promise<readonly Enqueued[]> {
+  const send: Send = tx ?? ((sql, values) => db.send('enqueue', sql, values))
+  const jobs = rows.map(({ job }) => job)
+  const values = [
     db.now(),
-    arrayOf(rows.map(({ job }) => job.id)),
-    arrayOf(rows.map(({ job }) => job.queue)),
-    arrayOf(rows.map(({ job }) => job.type)),
-    arrayOf(rows.map(({ job }) => job.payload)),
-    arrayOf(rows.map(({ job }) => job.priority)),
-    arrayOf(rows.map(({ job }) => job.version)),
-    arrayOf(rows.map(({ job, schedule }) => writeOptions(job, schedule))),
-    arrayOf(rows.map(({ job }) => (job.tags.length === 0 ? null : arrayOf(job.tags)))),
-  ])
-  if (written.length === rows.length) return rows.map(({ job }) => ({ id: job.id, created: true, state: 'ready' }))
+    arrayOf(jobs.map(({ id }) => id)),
+    arrayOf(jobs.map(({ queue }) => queue)),
+    arrayOf(jobs.map(({ type }) => type)),
+    arrayOf(jobs.map(({ payload }) => payload)),
+    unlessUsual(jobs, ({ priority }) => priority, 0),
+    unlessUsual(jobs, ({ version }) => version, 1),
+    unlessUsual(jobs, (job) => writeOptions(job, null), null),
+    unlessUsual(jobs, ({ tags }) => (tags.length === 0 ? null : arrayOf(tags)), null),
+  ]
+  const [row] = tx === null ? await writeFirst(send, values) : await send(ENQUEUE_AGAIN, values)
+  if (Number(row![0]) === rows.length) return jobs.map(({ id }) => ({ id, created: true, state: 'ready' }))
   const states = await statesOf(
     send,
-    rows.map(({ job }) => job.id),
+    jobs.map(({ id }) => id),
   )
-  return rows.map(({ job }) => ({ id: job.id, created: true, state: states.get(job.id) ?? 'ready' }))
+  return jobs.map(({ id }) => ({ id, created: true, state: states.get(id) ?? 'ready' }))
+}
+
+async function writeFirst(send: Send, values: readonly unknown[]): ReturnType<Send> {
+  try {
+    return await send(ENQUEUE_PLAIN, values)
+  } catch (error) {
+    const isWritten = isHoldfastError(error, 'store_refused') && error.details.sqlState === '23505'
+    if (!isWritten) throw error
+    return send(ENQUEUE_AGAIN, values)
+  }
+}
+
+/** A column as an array, or null when every job has the usual value in it. */
+function unlessUsual(
+  jobs: readonly NewJob[],
+  read: (job: NewJob) => string | number | null,
+  usual: string | number | null,
+): string | null {
+  const values = jobs.map(read)
+  return values.every((value) => value === usual) ? null : arrayOf(values)
 }
 
 const KNOWN_JOBS = statement('known_jobs', 'SELECT id::text FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
