@@ -19,7 +19,7 @@ export interface Contender {
 }
 
 /** What the table says about a queue. */
-export interface ContenderNote {
+interface ContenderNote {
   readonly name: string
   readonly store: 'postgres' | 'redis'
   readonly version: string
