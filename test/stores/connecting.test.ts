@@ -7,7 +7,7 @@ import { connect } from '../../src/index.js'
 import { meaningOf } from '../../src/stores/postgres/errors.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { Lane } from '../../src/stores/postgres/lane.js'
-import { sharedServerUrl } from '../support/stage.js'
+import { testServerUrl } from '../support/postgres.js'
 
 const schema = `connecting_${process.pid}`
 
@@ -21,7 +21,7 @@ async function failure(attempt: Promise<unknown>): Promise<{ code: string; messa
 describe('connecting to PostgreSQL', () => {
   let sql: pg.Client
   beforeAll(async () => {
-    sql = new pg.Client({ connectionString: sharedServerUrl() })
+    sql = new pg.Client({ connectionString: testServerUrl() })
     await sql.connect()
   })
   afterAll(async () => {
@@ -60,7 +60,7 @@ describe('connecting to PostgreSQL', () => {
   }, 30_000)
 
   test('a database that does not exist is store_refused', async () => {
-    const error = await failure(connect(sharedServerUrl().replace('/postgres', '/nowhere')))
+    const error = await failure(connect(testServerUrl().replace('/postgres', '/nowhere')))
 
     expect(error).toMatchObject({ code: 'store_refused' })
     expect(error.message).toContain('the database does not exist: create it or change the URL')
@@ -70,7 +70,7 @@ describe('connecting to PostgreSQL', () => {
     await sql.query('CREATE ROLE reader LOGIN')
     await sql.query('ALTER ROLE reader SET default_transaction_read_only = on')
 
-    const error = await failure(connect(sharedServerUrl().replace('holdfast@', 'reader@'), { schema: 'never' }))
+    const error = await failure(connect(testServerUrl().replace('holdfast@', 'reader@'), { schema: 'never' }))
     await sql.query('DROP ROLE reader')
 
     expect(error).toMatchObject({ code: 'store_read_only' })
@@ -107,10 +107,10 @@ describe('connecting to PostgreSQL', () => {
   }, 30_000)
 
   test('a schema that is newer than the package is refused with what to do', async () => {
-    await (await postgresStore(sharedServerUrl(), { schema })).close()
+    await (await postgresStore(testServerUrl(), { schema })).close()
     await sql.query(`INSERT INTO ${schema}.migrations (number, name, checksum) VALUES (9999, 'future', '')`)
 
-    const error = await failure(connect(sharedServerUrl(), { schema }))
+    const error = await failure(connect(testServerUrl(), { schema }))
     await sql.query(`DELETE FROM ${schema}.migrations WHERE number = 9999`)
 
     expect(error).toMatchObject({ code: 'schema_too_new' })
@@ -120,9 +120,7 @@ describe('connecting to PostgreSQL', () => {
   test('twelve processes that start at once migrate once', async () => {
     const name = `${schema}_race`
 
-    const stores = await Promise.all(
-      Array.from({ length: 12 }, () => postgresStore(sharedServerUrl(), { schema: name })),
-    )
+    const stores = await Promise.all(Array.from({ length: 12 }, () => postgresStore(testServerUrl(), { schema: name })))
 
     const { rows } = await sql.query(`SELECT number FROM ${name}.migrations ORDER BY number`)
     expect(rows.map(({ number }) => number)).toEqual(rows.map((_, index) => index + 1))
@@ -133,7 +131,7 @@ describe('connecting to PostgreSQL', () => {
   test.each(['', 'Upper', 'a b', 'a"; DROP TABLE x; --', 'pg_mine', 'x'.repeat(49), '1st', 'naïve', null])(
     'a schema named %j is refused',
     async (name) => {
-      const error = await failure(postgresStore(sharedServerUrl(), { schema: name as string }))
+      const error = await failure(postgresStore(testServerUrl(), { schema: name as string }))
 
       expect(error).toMatchObject({ code: 'invalid_option' })
       expect(error.message).toMatch(/^schema must be/)
@@ -181,12 +179,12 @@ describe('a SQLSTATE', () => {
 
 describe('a connection', () => {
   test('commits durably although its role says otherwise', async () => {
-    const admin = new pg.Client({ connectionString: sharedServerUrl() })
+    const admin = new pg.Client({ connectionString: testServerUrl() })
     await admin.connect()
     await admin.query('CREATE ROLE hasty LOGIN SUPERUSER')
     await admin.query('ALTER ROLE hasty SET synchronous_commit = off')
     const name = `${schema}_hasty`
-    const holdfast = await connect(sharedServerUrl().replace('holdfast@', 'hasty@'), { schema: name, upkeep: false })
+    const holdfast = await connect(testServerUrl().replace('holdfast@', 'hasty@'), { schema: name, upkeep: false })
     await admin.query(
       `ALTER TABLE ${name}.ready ADD COLUMN durability text DEFAULT current_setting('synchronous_commit')`,
     )
@@ -203,7 +201,7 @@ describe('a connection', () => {
 
   test('whose server forgets what was prepared sends whole statements from then on', async () => {
     const lane = new Lane({
-      settings: async () => ({ connectionString: sharedServerUrl() }),
+      settings: async () => ({ connectionString: testServerUrl() }),
       purpose: 'test',
       connectMs: 5_000,
     })
@@ -220,8 +218,8 @@ describe('a connection', () => {
 
   test('that waits for a key in an open transaction does not hold up jobs without one', async () => {
     const name = `${schema}_keys`
-    const holdfast = await connect(sharedServerUrl(), { schema: name, upkeep: false })
-    const client = new pg.Client({ connectionString: sharedServerUrl() })
+    const holdfast = await connect(testServerUrl(), { schema: name, upkeep: false })
+    const client = new pg.Client({ connectionString: testServerUrl() })
     await client.connect()
     await client.query('BEGIN')
     const first = await holdfast.enqueue('work', {}, { idempotencyKey: 'k', tx: client })

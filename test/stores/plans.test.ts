@@ -6,7 +6,7 @@ import { CLAIM } from '../../src/stores/postgres/claim.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { START_OPTIONS } from '../../src/stores/postgres/lane.js'
 import { inSchema } from '../../src/stores/postgres/statement.js'
-import { sharedServerUrl } from '../support/stage.js'
+import { testServerUrl } from '../support/postgres.js'
 
 const MILLION = 1_000_000
 const schema = `plans_${process.pid}`
@@ -24,8 +24,8 @@ describe('a claim of 100 jobs', () => {
   let small: { pages: number; nodes: readonly PlanNode[] }
 
   beforeAll(async () => {
-    await (await postgresStore(sharedServerUrl(), { schema })).close()
-    sql = new pg.Client({ connectionString: sharedServerUrl(), options: START_OPTIONS })
+    await (await postgresStore(testServerUrl(), { schema })).close()
+    sql = new pg.Client({ connectionString: testServerUrl(), options: START_OPTIONS })
     await sql.connect()
     // Never analysed, never vacuumed: the planner knows nothing but the files' sizes.
     for (const table of ['ready', 'scheduled', 'running']) {

@@ -2,17 +2,11 @@
 
 import pg from 'pg'
 import { connect, type Holdfast } from '../../src/index.js'
+import { testServerUrl } from './postgres.js'
 import { Processes, type WorkerConfig, type WorkerProcess } from './processes.js'
 import { FaultProxy } from './proxy.js'
 
 let count = 0
-
-/** The server of the test run (see global-setup.ts). */
-export function sharedServerUrl(): string {
-  const url = process.env.HOLDFAST_TEST_URL
-  if (url === undefined) throw new Error('HOLDFAST_TEST_URL is not set: run the tests through vitest.config.ts')
-  return url
-}
 
 export class Stage {
   readonly config: { readonly url: string; readonly schema: string }
@@ -28,7 +22,7 @@ export class Stage {
   }
 
   /** Opens a stage on the shared server, or on another. The client here does no upkeep: the workers must. */
-  static async open(url: string = sharedServerUrl()): Promise<Stage> {
+  static async open(url: string = testServerUrl()): Promise<Stage> {
     const schema = `stage_${process.pid}_${++count}`
     const holdfast = await connect(url, { schema, upkeep: false })
     return new Stage({ url, schema }, holdfast, await Processes.open())

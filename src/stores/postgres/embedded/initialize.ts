@@ -31,6 +31,8 @@ export async function initialize(layout: Layout, binaries: Binaries, runner: Run
     await placePassword(layout, join(attempt, 'draft'), randomBytes(32).toString('base64url'))
     await runInitdb({ layout, binaries, runner, deadline }, attempt)
     await putInPlace(layout, binaries, join(attempt, 'data'))
+    // The initdb of a dead attempt may have gone on writing for a moment after its folder was first removed.
+    await removeDeadAttempts(layout)
   } finally {
     await rm(attempt, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
   }
@@ -43,8 +45,8 @@ async function removeDeadAttempts(layout: Layout): Promise<void> {
     const path = join(layout.folder, name)
     const madeAt = (await stat(path).catch(() => null))?.mtimeMs ?? 0
     if (isAlive(Number(pid)) && Date.now() - madeAt < ATTEMPT_AGE_MS_MAX) continue
-    // Its initdb may still be writing; what is left then goes at the next start.
-    await rm(path, { recursive: true, force: true }).catch(() => {})
+    // Its initdb may still be writing, and ends when it finds its files gone; what is left all the same goes at the next start.
+    await rm(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }).catch(() => {})
   }
 }
 
