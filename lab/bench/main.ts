@@ -109,6 +109,7 @@ async function measureOne(
   const serverPid = isPostgres ? postgres.pid : redis!.pid
   // A database of its own for each, so that nobody pays for another's dead rows.
   const postgresUrl = await freshDatabase(postgres.url)
+  redis?.empty()
   const servers: Servers = { postgresUrl, redisPort: redis?.port ?? null }
   const cpuBefore = serverCpuUs(serverPid)
   const before = isPostgres ? await readCounters(postgresUrl) : null
@@ -155,7 +156,7 @@ function runChild(assignment: Assignment): Promise<Report> {
 }
 
 function show({ jobs, seconds, p50, p99, nodeCpuUs, serverCpuUs: cpu }: Result): string {
-  const latency = p50 === undefined ? '' : ` · p50 ${p50.toFixed(2)} ms, p99 ${p99!.toFixed(2)} ms`
+  const latency = typeof p50 !== 'number' ? '' : ` · p50 ${p50.toFixed(2)} ms, p99 ${p99!.toFixed(2)} ms`
   const cost = `${(cpu / jobs).toFixed(1)} µs server + ${(nodeCpuUs / jobs).toFixed(1)} µs Node a job`
   return `${Math.round(jobs / seconds).toLocaleString('en')} jobs/s${latency} · ${cost}`
 }

@@ -36,6 +36,11 @@ export class RedisServer {
     return this.#child.pid!
   }
 
+  /** Forgets everything it holds. */
+  empty(): void {
+    spawnSync('redis-cli', ['-p', String(this.port), 'flushall'])
+  }
+
   async close(): Promise<void> {
     const ended = once(this.#child, 'exit')
     this.#child.kill('SIGTERM')

@@ -5,7 +5,7 @@ import { parseCron } from '../core/cron.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob, Schedule, ScheduleView } from '../core/job.js'
-import type { CatchUp, Overlap } from '../core/schedule.js'
+import { type CatchUp, jobOfSchedule, type Overlap } from '../core/schedule.js'
 import type { Store } from '../core/store.js'
 import { checkPriority } from './define-job.js'
 import { startingTerms } from './enqueue-options.js'
@@ -145,22 +145,8 @@ export async function resumeSchedule(store: Store, name: string, by: string): Pr
 
 /** The job of a run by hand: the schedule's settings, and a tag that says where it came from. */
 export async function scheduledJob(store: Store, name: string, id: string): Promise<NewJob> {
-  const { queue, type, payload, version, priority, limits, tags } = await find(store, name)
-  return {
-    id,
-    queue,
-    type,
-    payload,
-    version,
-    priority,
-    when: null,
-    limits,
-    idempotencyKey: null,
-    after: [],
-    onParentDead: 'cancel',
-    tags: checkTags([...tags, `schedule:${name}`.slice(0, TAG_LENGTH_MAX)]),
-    trace: null,
-  }
+  const job = jobOfSchedule(await find(store, name), id)
+  return { ...job, tags: checkTags([...job.tags, `schedule:${name}`.slice(0, TAG_LENGTH_MAX)]) }
 }
 
 /** The next times of a schedule or an expression, from the store's time on; fewer when the expression has no more. */

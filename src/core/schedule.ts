@@ -1,6 +1,7 @@
 // Which ticks of a schedule are due, and which of them become jobs. Pure: the store applies the answer in one transaction.
 
 import type { CronTimes } from './cron.js'
+import type { NewJob, Schedule } from './job.js'
 
 /** What happens to ticks that no process was there to fire. */
 export type CatchUp = 'skip' | 'latest' | 'all'
@@ -51,4 +52,11 @@ function caughtUp(policy: CatchUpPolicy, missed: readonly number[], hasFresh: bo
   if (policy.catchUp === 'all') return missed.slice(-policy.catchUpMax)
   // A fresh tick is already the latest; making up for an older one as well would run the work twice.
   return hasFresh ? [] : missed.slice(-1)
+}
+
+/** The job of one tick, or of a run by hand: the schedule's settings under an id of its own. */
+export function jobOfSchedule(schedule: Schedule, id: string): NewJob {
+  const { queue, type, payload, version, priority, limits, tags } = schedule
+  const plain = { when: null, idempotencyKey: null, after: [], onParentDead: 'cancel', trace: null } as const
+  return { id, queue, type, payload, version, priority, limits, tags, ...plain }
 }

@@ -5,7 +5,7 @@ import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
 import type { NewJob, Schedule } from '../core/job.js'
 import type { Ports } from '../core/ports.js'
-import { ticksDue } from '../core/schedule.js'
+import { jobOfSchedule, ticksDue } from '../core/schedule.js'
 import type { DueSchedules, Fired, Store } from '../core/store.js'
 import { jittered } from './loop.js'
 
@@ -66,7 +66,7 @@ export class Fire {
     const { name, nextAtMs: expectedNextAtMs } = schedule
     const firing = this.#readTicks(schedule, nowMs)
     if (firing === null) return undefined
-    const ticks = firing.ticks.map((tickMs) => ({ tickMs, job: this.#makeJob(schedule) }))
+    const ticks = firing.ticks.map((tickMs) => ({ tickMs, job: jobOfSchedule(schedule, this.#makeId()) }))
     const { nextAtMs } = firing
     const answer = await this.#deps.store.fire({ name, expectedNextAtMs, ticks, nextAtMs })
     if (answer.fired) this.#tell(schedule, ticks, answer)
@@ -101,24 +101,6 @@ export class Fire {
     if (this.#broken.size >= BROKEN_MAX) this.#broken.clear()
     this.#broken.set(name, nowMs)
     this.#deps.emit({ name: 'schedule.broken', schedule: name, error })
-  }
-
-  #makeJob({ queue, type, payload, version, priority, limits, tags }: Schedule): NewJob {
-    return {
-      id: this.#makeId(),
-      queue,
-      type,
-      payload,
-      version,
-      priority,
-      when: null,
-      limits,
-      idempotencyKey: null,
-      after: [],
-      onParentDead: 'cancel',
-      tags,
-      trace: null,
-    }
   }
 
   #tell({ name, queue }: Schedule, ticks: readonly { tickMs: number; job: NewJob }[], { jobs }: Fired): void {
