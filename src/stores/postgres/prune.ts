@@ -60,8 +60,6 @@ WITH gone AS (
       WHERE finished_at < $1::timestamptz AND id < :schema.day_floor((($1 - interval '1 microsecond') AT TIME ZONE 'UTC')::date)
       LIMIT $2))
   RETURNING id
-), ids AS MATERIALIZED (
-  SELECT array_agg(id) AS ids FROM gone
 ), jobs_gone AS (
   DELETE FROM :schema.jobs_rest WHERE id = ANY (ARRAY(SELECT id FROM gone))
 ), attempts_gone AS (
