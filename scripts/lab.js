@@ -1,17 +1,24 @@
-// Builds the lab and runs one of its programs: node scripts/lab.js bench [options].
-import { spawnSync } from 'node:child_process'
+// Builds the lab and runs one of its programs: node scripts/lab.js bench [options]. HOLDFAST_LAB_OUT names the folder it is
+// built into, so that two people, or two runs of different code, do not build over each other; default .lab.
+import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync } from 'node:fs'
+import { join } from 'node:path'
 
+const out = process.env.HOLDFAST_LAB_OUT || '.lab'
 const [program, ...options] = process.argv.slice(2)
 const run = (...command) => {
   const { status } = spawnSync(command[0], command.slice(1), { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
 }
-run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.lab.json')
-cpSync('src/stores/postgres/migrations', '.lab/src/stores/postgres/migrations', { recursive: true })
-const entry = `.lab/lab/${program}/main.js`
+run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.lab.json', '--outDir', out)
+const migrations = join('src', 'stores', 'postgres', 'migrations')
+cpSync(migrations, join(out, migrations), { recursive: true })
+const entry = join(out, 'lab', program ?? '', 'main.js')
 if (!existsSync(entry)) {
   console.error(`the lab has no program ${JSON.stringify(program)}; it has: bench`)
   process.exit(2)
 }
-run(process.execPath, entry, ...options)
+// Signals are passed on, so that the program can take its servers down.
+const child = spawn(process.execPath, [entry, ...options], { stdio: 'inherit' })
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+child.on('exit', (code) => process.exit(code ?? 1))

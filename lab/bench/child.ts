@@ -1,8 +1,10 @@
 // One contender, one measure, one process: nothing of an earlier measurement is left in its memory.
 
+import type { Message } from './children.js'
 import type { Servers } from './contender.js'
 import { CONTENDERS } from './contenders/all.js'
 import { MEASURES, type Measured, type Scale } from './measures.js'
+import { leaveParent, readAssignment, tellParent } from './parent.js'
 
 export interface Assignment {
   readonly contender: string
@@ -11,18 +13,22 @@ export interface Assignment {
   readonly scale: Scale
 }
 
-export interface Report extends Measured {
+export interface Report extends Measured, Message {
+  readonly kind: 'report'
+  /** Processor time in Node of all processes that took part, in microseconds. */
   readonly nodeCpuUs: number
 }
 
-async function main(assignment: Assignment): Promise<void> {
-  const contender = await CONTENDERS[assignment.contender]!.open(assignment.servers)
+async function main({ contender: name, measure: measureName, servers, scale }: Assignment): Promise<void> {
+  const module = CONTENDERS[name]!
+  const measure = MEASURES[measureName]!
+  const contender = await module.open(servers, measure.feature)
   const before = process.cpuUsage()
-  const measured = await MEASURES[assignment.measure]!(contender, assignment.scale)
+  const measured = await measure.run({ contender, name, servers, scale })
   const { user, system } = process.cpuUsage(before)
-  process.send!({ ...measured, nodeCpuUs: user + system } satisfies Report)
+  tellParent<Report>({ kind: 'report', ...measured, nodeCpuUs: user + system + (measured.othersCpuUs ?? 0) })
   await contender.close()
-  process.disconnect()
+  leaveParent()
 }
 
-await main(JSON.parse(process.argv[2]!) as Assignment)
+await main(readAssignment<Assignment>())

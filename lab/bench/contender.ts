@@ -6,15 +6,24 @@ export interface Servers {
   readonly redisPort: number | null
 }
 
+/** What a measure may ask of a queue beyond taking jobs and giving them. */
+export type Feature =
+  /** A key on each job keeps a second one away. */
+  | 'keys'
+  /** What a handler returns is kept with its job. */
+  | 'results'
+  /** A job that failed is run again at once. */
+  | 'retries'
+
 /** One queue, opened in a process of its own. */
 export interface Contender {
   /** Enqueues one job and resolves when the queue calls it accepted. */
   enqueueOne(payload: object): Promise<void>
-  /** Enqueues a batch in one call. */
-  enqueueMany(payloads: readonly object[]): Promise<void>
-  /** Starts a worker whose handler calls `onJob` and does nothing else. Resolves with how to stop it: what was handled
-   *  has been settled when that resolves. */
-  startWorker(onJob: (payload: object) => void): Promise<() => Promise<void>>
+  /** Enqueues a batch in one call; with `keys`, one for each payload, under those. */
+  enqueueMany(payloads: readonly object[], keys?: readonly string[]): Promise<void>
+  /** Starts a worker whose handler calls `onJob` and does nothing else: what it returns is the job's result, what it throws
+   *  fails the attempt. Resolves with how to stop it: what was handled has been settled when that resolves. */
+  startWorker(onJob: (payload: object) => unknown): Promise<() => Promise<void>>
   close(): Promise<void>
 }
 
@@ -30,5 +39,11 @@ interface ContenderNote {
 
 export interface ContenderModule {
   readonly note: ContenderNote
-  open(servers: Servers): Promise<Contender>
+  /** The share of the usual backlog that it drains. Less than 1 only where it would take minutes and where its speed does not
+   *  depend on the backlog: rates are compared. */
+  drainShare(feature: Feature | null): number
+  /** Features it has not got in a form that could be measured beside the others, and why. */
+  readonly cannot: Readonly<Partial<Record<Feature, string>>>
+  /** Opens it, set up for the one feature that will be asked for. */
+  open(servers: Servers, feature: Feature | null): Promise<Contender>
 }

@@ -1,6 +1,8 @@
 // The measures, each written once against a contender.
 
-import type { Contender } from './contender.js'
+import type { Contender, Feature, Servers } from './contender.js'
+import { drain, drainTogether, drainWith } from './drains.js'
+import { PAYLOAD } from './payloads.js'
 import { percentile } from './statistics.js'
 
 /** One measurement in one process. */
@@ -11,25 +13,39 @@ export interface Measured {
   readonly p50?: number
   readonly p99?: number
   readonly max?: number
+  /** Processor time of further processes that took part, in microseconds. */
+  readonly othersCpuUs?: number
 }
 
 export interface Scale {
   /** How long timed measures run. */
   readonly seconds: number
-  /** How many jobs are drained. */
+  /** How many jobs are drained; a contender may drain a share of it. */
   readonly drainJobs: number
   readonly latencySamples: number
 }
 
-export type Measure = (contender: Contender, scale: Scale) => Promise<Measured>
+/** What a measure has before it. */
+export interface Stage {
+  readonly contender: Contender
+  /** The contender's name on the command line, for those that open it in further processes. */
+  readonly name: string
+  readonly servers: Servers
+  readonly scale: Scale
+}
+
+export interface Measure {
+  /** What it asks of a contender that not everyone has. */
+  readonly feature: Feature | null
+  run(stage: Stage): Promise<Measured>
+}
 
 const BATCH = 500
-const PAYLOAD = { to: 'ada@example.com', template: 'welcome', n: 1 }
 
 /** Callers that each await one enqueue after the other. */
 const single =
-  (callers: number): Measure =>
-  async (contender, { seconds }) => {
+  (callers: number): Measure['run'] =>
+  async ({ contender, scale: { seconds } }) => {
     const took: number[] = []
     const began = performance.now()
     const until = began + seconds * 1_000
@@ -47,7 +63,7 @@ const single =
   }
 
 /** Batches of 500, two in flight. */
-const bulk: Measure = async (contender, { seconds }) => {
+const bulk: Measure['run'] = async ({ contender, scale: { seconds } }) => {
   const payloads = Array.from({ length: BATCH }, () => PAYLOAD)
   let jobs = 0
   const began = performance.now()
@@ -63,26 +79,8 @@ const bulk: Measure = async (contender, { seconds }) => {
   return { jobs, seconds: (performance.now() - began) / 1_000 }
 }
 
-/** A backlog that is there when the worker starts. Ends when every job has been handled and settled. */
-const drain: Measure = async (contender, { drainJobs }) => {
-  const payloads = Array.from({ length: BATCH }, () => PAYLOAD)
-  for (let jobs = 0; jobs < drainJobs; jobs += BATCH) await contender.enqueueMany(payloads)
-  let handled = 0
-  let tell: () => void = () => {}
-  const all = new Promise<void>((resolve) => {
-    tell = resolve
-  })
-  const began = performance.now()
-  const stop = await contender.startWorker(() => {
-    if (++handled === drainJobs) tell()
-  })
-  await all
-  await stop()
-  return { jobs: handled, seconds: (performance.now() - began) / 1_000 }
-}
-
 /** 64 callers enqueue while the worker drains; counts what was handled. */
-const both: Measure = async (contender, { seconds }) => {
+const both: Measure['run'] = async ({ contender, scale: { seconds } }) => {
   let handled = 0
   const stop = await contender.startWorker(() => {
     handled++
@@ -100,7 +98,7 @@ const both: Measure = async (contender, { seconds }) => {
 }
 
 /** From enqueue to the handler's start, one job at a time on an idle queue. */
-const idle: Measure = async (contender, { latencySamples }) => {
+const idle: Measure['run'] = async ({ contender, scale: { latencySamples } }) => {
   const took: number[] = []
   let started: () => void = () => {}
   const stop = await contender.startWorker(() => started())
@@ -121,7 +119,7 @@ const idle: Measure = async (contender, { latencySamples }) => {
 }
 
 /** From enqueue to start at 1,000 jobs a second, sent on time whether the queue keeps up or not. */
-const loaded: Measure = async (contender, { seconds }) => {
+const loaded: Measure['run'] = async ({ contender, scale: { seconds } }) => {
   const took: number[] = []
   const stop = await contender.startWorker((payload) => {
     took.push(performance.now() - (payload as { at: number }).at)
@@ -151,15 +149,22 @@ function timed(took: readonly number[], seconds: number): Measured {
   }
 }
 
+const plain = (run: Measure['run']): Measure => ({ feature: null, run })
+
 /** Every measure by its name, in the order of the table. */
 export const MEASURES: Readonly<Record<string, Measure>> = {
-  'single, 1 caller': single(1),
-  'single, 8 callers': single(8),
-  'single, 64 callers': single(64),
-  'single, 512 callers': single(512),
-  'bulk, batches of 500': bulk,
-  'drain, one process': drain,
-  'both at once': both,
-  'enqueue to start, idle': idle,
-  'enqueue to start, 1,000/s': loaded,
+  'single, 1 caller': plain(single(1)),
+  'single, 8 callers': plain(single(8)),
+  'single, 64 callers': plain(single(64)),
+  'single, 512 callers': plain(single(512)),
+  'bulk, batches of 500': plain(bulk),
+  'drain, one process': plain(drain),
+  'drain, four processes': plain(drainTogether),
+  'drain, 1 KB payload': plain(drainWith('large payloads')),
+  'drain, with keys': { feature: 'keys', run: drainWith('keys') },
+  'drain, with results': { feature: 'results', run: drainWith('results') },
+  'drain, 10 % failing': { feature: 'retries', run: drainWith('failures') },
+  'both at once': plain(both),
+  'enqueue to start, idle': plain(idle),
+  'enqueue to start, 1,000/s': plain(loaded),
 }

@@ -1,7 +1,7 @@
 // What a measurement costs beside time: processor time in the server and in Node, log written, commits made.
 
 import { readdirSync, readFileSync } from 'node:fs'
-import pg from 'pg'
+import { withClient } from './database.js'
 
 // Linux counts processor time in hundredths of a second.
 const TICK_US = 10_000
@@ -37,16 +37,23 @@ export interface PostgresCounters {
 }
 
 /** The server's own counters so far. */
-export async function readCounters(url: string): Promise<PostgresCounters> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
+export function readCounters(url: string): Promise<PostgresCounters> {
+  return withClient(url, async (client) => {
     const { rows } = await client.query(`
       SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 AS wal,
              (SELECT xact_commit::float8 FROM pg_stat_database WHERE datname = current_database()) AS commits,
              (SELECT sum(n_tup_upd + n_tup_del)::float8 FROM pg_stat_all_tables) AS dead`)
     return { walBytes: rows[0].wal, commits: rows[0].commits, deadTuples: rows[0].dead }
-  } finally {
-    await client.end()
+  })
+}
+
+/** The memory a process holds at this moment, in bytes; null when it has ended. `most` asks for the most it ever held. */
+export function residentBytes(pid: number, which: 'now' | 'most' = 'now'): number | null {
+  try {
+    const name = which === 'now' ? 'VmRSS' : 'VmHWM'
+    const kilobytes = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+    return kilobytes === undefined ? null : Number(kilobytes) * 1_024
+  } catch {
+    return null
   }
 }

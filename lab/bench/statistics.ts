@@ -11,3 +11,22 @@ export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!
 }
+
+/** The sum of all values; 0 for none. */
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}
+
+/** What times or sizes came to: how many, the middle, the 99th of a hundred, the largest. Null where there were none. */
+export interface Spread {
+  readonly count: number
+  readonly p50: number | null
+  readonly p99: number | null
+  readonly max: number | null
+}
+
+/** The spread of values. */
+export function spreadOf(values: readonly number[]): Spread {
+  const at = (share: number) => (values.length === 0 ? null : percentile(values, share))
+  return { count: values.length, p50: at(0.5), p99: at(0.99), max: at(1) }
+}

@@ -2,13 +2,16 @@
 
 import type { ContenderModule } from '../contender.js'
 import { bareSql } from './bare-sql.js'
+import { bullmqPostgres, bullmqRedis } from './bullmq.js'
+import { graphileWorker } from './graphile-worker.js'
 import { holdfast } from './holdfast.js'
-import { bullmqRedis, graphileWorker, pgBoss } from './peers.js'
+import { pgBoss } from './pg-boss.js'
 
 export const CONTENDERS: Readonly<Record<string, ContenderModule>> = {
   holdfast,
   'bare-sql': bareSql,
   'pg-boss': pgBoss,
   'graphile-worker': graphileWorker,
+  'bullmq-postgres': bullmqPostgres,
   'bullmq-redis': bullmqRedis,
 }

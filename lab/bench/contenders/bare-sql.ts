@@ -7,7 +7,7 @@ import { postgresStore } from '../../../src/stores/postgres/index.js'
 import { START_OPTIONS } from '../../../src/stores/postgres/lane.js'
 import { arrayOf } from '../../../src/stores/postgres/statement.js'
 import { systemPorts } from '../../../src/system-ports.js'
-import type { Contender, ContenderModule } from '../contender.js'
+import type { Contender, ContenderModule, Feature } from '../contender.js'
 
 const BATCH = 500
 
@@ -16,6 +16,24 @@ WITH written AS (
   INSERT INTO bare.jobs (id, created_at, position, priority, version, queue, type, payload)
   SELECT id, clock_timestamp(), nextval('bare.positions') * 65536, 0, 1, 'default', 'noop', payload
     FROM unnest($1::uuid[], $2::json[]) AS input (id, payload)
+  RETURNING id, created_at, position
+)
+INSERT INTO bare.ready (id, position, since, priority, moved, queue, type)
+SELECT id, position, created_at, 0, false, 'default', 'noop' FROM written`
+
+// With a key on each job, as the layout has it: the key in a table of its own, and in the job's options so that settling
+// knows whom to free.
+const ENQUEUE_KEYED = `
+WITH input AS MATERIALIZED (
+  SELECT id, payload, key FROM unnest($1::uuid[], $2::json[], $3::text[]) AS input (id, payload, key)
+), held AS (
+  INSERT INTO bare.keys (queue, key, id)
+  SELECT 'default', key, id FROM input
+), written AS (
+  INSERT INTO bare.jobs (id, created_at, position, priority, version, queue, type, payload, options)
+  SELECT id, clock_timestamp(), nextval('bare.positions') * 65536, 0, 1, 'default', 'noop', payload,
+         json_build_object('key', json_build_object('key', key))
+    FROM input
   RETURNING id, created_at, position
 )
 INSERT INTO bare.ready (id, position, since, priority, moved, queue, type)
@@ -41,6 +59,24 @@ WITH gone AS (
 INSERT INTO bare.finished (id, finished_at, started_at, fence, attempt, crashes, ending, worker)
 SELECT id, clock_timestamp(), claimed_at, fence, 1, 0, 'succeeded', worker FROM gone`
 
+const SETTLE_KEYED = `
+WITH gone AS (
+  DELETE FROM bare.running WHERE id = ANY ($1::uuid[]) RETURNING id, fence, claimed_at, worker
+), freed AS (
+  DELETE FROM bare.keys WHERE id = ANY (ARRAY(SELECT id FROM gone))
+)
+INSERT INTO bare.finished (id, finished_at, started_at, fence, attempt, crashes, ending, worker)
+SELECT id, clock_timestamp(), claimed_at, fence, 1, 0, 'succeeded', worker FROM gone`
+
+const SETTLE_RESULTS = `
+WITH gone AS (
+  DELETE FROM bare.running WHERE id = ANY ($1::uuid[]) RETURNING id, fence, claimed_at, worker
+)
+INSERT INTO bare.finished (id, finished_at, started_at, fence, attempt, crashes, ending, worker, result)
+SELECT gone.id, clock_timestamp(), claimed_at, fence, 1, 0, 'succeeded', worker, outcome.result
+  FROM gone
+  JOIN unnest($1::uuid[], $2::json[]) AS outcome (id, result) ON outcome.id = gone.id`
+
 export const bareSql: ContenderModule = {
   note: {
     name: 'bare SQL loop',
@@ -49,18 +85,24 @@ export const bareSql: ContenderModule = {
     settings: 'same tables, batches of 500, claim and settle on two connections',
     lacks: 'everything but the statements: no fence check, no heartbeat, no retries, no types',
   },
-  async open({ postgresUrl }): Promise<Contender> {
+  drainShare: () => 1,
+  cannot: { retries: 'it is a loop without retries' },
+  async open({ postgresUrl }, feature): Promise<Contender> {
     await (await postgresStore(postgresUrl, { schema: 'bare' })).close()
     const [writer, claimer, settler] = await Promise.all([1, 2, 3].map(() => dial(postgresUrl)))
     const nextId = idMaker(() => systemPorts.clock.now(), systemPorts.random)
-    const write = async (payloads: readonly object[]) => {
+    const write = async (payloads: readonly object[], keys?: readonly string[]) => {
       const values = [arrayOf(payloads.map(nextId)), arrayOf(payloads.map((payload) => JSON.stringify(payload)))]
-      await writer!.query({ name: 'enqueue', text: ENQUEUE, values })
+      await writer!.query(
+        keys === undefined
+          ? { name: 'enqueue', text: ENQUEUE, values }
+          : { name: 'enqueue_keyed', text: ENQUEUE_KEYED, values: [...values, arrayOf(keys)] },
+      )
     }
     return {
       enqueueOne: gather(write),
       enqueueMany: write,
-      startWorker: (onJob) => work(claimer!, settler!, onJob),
+      startWorker: (onJob) => work(claimer!, (ids, results) => settle(settler!, feature, ids, results), onJob),
       async close() {
         await Promise.all([writer, claimer, settler].map((client) => client!.end()))
       },
@@ -99,7 +141,25 @@ function gather(write: (payloads: readonly object[]) => Promise<void>): (payload
     })
 }
 
-async function work(claimer: pg.Client, settler: pg.Client, onJob: (payload: object) => void) {
+async function settle(
+  settler: pg.Client,
+  feature: Feature | null,
+  ids: readonly string[],
+  results: readonly unknown[],
+): Promise<void> {
+  if (feature === 'results') {
+    const values = [arrayOf(ids), arrayOf(results.map((result) => JSON.stringify(result)))]
+    await settler.query({ name: 'settle_results', text: SETTLE_RESULTS, values })
+  } else if (feature === 'keys') {
+    await settler.query({ name: 'settle_keyed', text: SETTLE_KEYED, values: [arrayOf(ids)] })
+  } else await settler.query({ name: 'settle', text: SETTLE, values: [arrayOf(ids)] })
+}
+
+async function work(
+  claimer: pg.Client,
+  settleBatch: (ids: readonly string[], results: readonly unknown[]) => Promise<void>,
+  onJob: (payload: object) => unknown,
+) {
   let isOn = true
   const loop = (async () => {
     let settling: Promise<unknown> = Promise.resolve()
@@ -109,9 +169,12 @@ async function work(claimer: pg.Client, settler: pg.Client, onJob: (payload: obj
         await new Promise((resolve) => setTimeout(resolve, 1))
         continue
       }
-      for (const [, payload] of rows) onJob(payload)
+      const results = rows.map(([, payload]) => onJob(payload))
       await settling
-      settling = settler.query({ name: 'settle', text: SETTLE, values: [arrayOf(rows.map(([id]) => id))] })
+      settling = settleBatch(
+        rows.map(([id]) => id),
+        results,
+      )
     }
     await settling
   })()

@@ -9,18 +9,24 @@ export const holdfast: ContenderModule = {
     name: 'holdfast',
     store: 'postgres',
     version: VERSION,
-    settings: 'defaults; worker: 64 slots, prefetch 1,000',
+    settings: 'defaults; worker: 64 slots, prefetch 1,000; failed jobs retried without a wait',
     lacks: '–',
   },
-  async open({ postgresUrl }): Promise<Contender> {
+  drainShare: () => 1,
+  cannot: {},
+  async open({ postgresUrl }, feature): Promise<Contender> {
     const client = await connect(postgresUrl)
-    const noop = defineJob<object>('noop')
+    const atOnce = { retry: { backoff: 'fixed', base: 0, jitter: false } } as const
+    const noop = defineJob<object>('noop', feature === 'retries' ? atOnce : {})
     return {
       async enqueueOne(payload) {
         await client.enqueue(noop, payload)
       },
-      async enqueueMany(payloads) {
-        await client.enqueueMany(noop, payloads)
+      async enqueueMany(payloads, keys) {
+        if (keys === undefined) await client.enqueueMany(noop, payloads)
+        else {
+          await client.enqueueMany(payloads.map((payload, index) => [noop, payload, { idempotencyKey: keys[index]! }]))
+        }
       },
       async startWorker(onJob) {
         const worker = client.worker({ concurrency: 64, prefetch: 1_000, handlers: [noop.handle(onJob)] })

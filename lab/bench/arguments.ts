@@ -1,0 +1,143 @@
+// The benchmark's command line. A name or a flag that means nothing is an error: measuring nothing, or something else than was
+// asked for, would only be noticed half an hour later.
+
+import { parseArgs } from 'node:util'
+
+/** A command line that cannot be followed; the message is for whoever typed it. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+/** What there is to choose from. */
+export interface Choices {
+  readonly measures: readonly string[]
+  readonly contenders: readonly string[]
+  readonly growth: readonly string[]
+}
+
+/** `npm run bench`: contenders side by side. */
+export interface CompareArguments {
+  readonly program: 'compare'
+  readonly measures: readonly string[]
+  readonly contenders: readonly string[]
+  readonly rounds: number
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
+/** `npm run bench -- growth`: how Holdfast's cost grows. */
+export interface GrowthArguments {
+  readonly program: 'growth'
+  readonly measures: readonly string[]
+  /** How long the snapshot of that measure is held; null leaves it to the scale. */
+  readonly minutes: number | null
+  /** Where plots are written; null makes a folder for them. */
+  readonly out: string | null
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
+export const USAGE = `usage: npm run bench -- [options]            contenders side by side
+       npm run bench -- growth [options]     how the cost grows, Holdfast alone
+
+  --only "a;b"         measures whose name contains one of these
+  --quick              small scale, to see that it works
+  --json               one document on stdout
+  --contenders "a;b"   (side by side) contenders whose name contains one of these
+  --rounds 3           (side by side) how often each is measured, from 1 to 20
+  --minutes 5          (growth) how long the snapshot is held, from 0.1 to 120
+  --out <folder>       (growth) where the plots go; default a new folder among the temporary ones`
+
+/** Reads the arguments after the program's name; raises UsageError. */
+export function readArguments(words: readonly string[], choices: Choices): CompareArguments | GrowthArguments {
+  const [first, ...others] = words
+  if (first === 'growth') return readGrowth(others, choices)
+  if (first !== undefined && !first.startsWith('-')) {
+    throw new UsageError(`there is no benchmark "${first}"; the one with a name is growth`)
+  }
+  return readCompare(words, choices)
+}
+
+function readCompare(words: readonly string[], choices: Choices): CompareArguments {
+  const values = readFlags(words, {
+    json: { type: 'boolean' },
+    quick: { type: 'boolean' },
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    contenders: { type: 'string' },
+  })
+  return {
+    program: 'compare',
+    measures: choose('measure', choices.measures, values.only),
+    contenders: choose('contender', choices.contenders, values.contenders),
+    rounds: readRounds(values.rounds),
+    isQuick: values.quick === true,
+    isJson: values.json === true,
+  }
+}
+
+function readGrowth(words: readonly string[], choices: Choices): GrowthArguments {
+  const values = readFlags(words, {
+    json: { type: 'boolean' },
+    quick: { type: 'boolean' },
+    only: { type: 'string' },
+    minutes: { type: 'string' },
+    out: { type: 'string' },
+  })
+  return {
+    program: 'growth',
+    measures: choose('measure', choices.growth, values.only),
+    minutes: readMinutes(values.minutes),
+    out: readOut(values.out),
+    isQuick: values.quick === true,
+    isJson: values.json === true,
+  }
+}
+
+type Flags = Readonly<Record<string, { readonly type: 'string' } | { readonly type: 'boolean' }>>
+type Values<F extends Flags> = { [Name in keyof F]?: F[Name]['type'] extends 'string' ? string : boolean }
+
+function readFlags<const F extends Flags>(words: readonly string[], options: F): Values<F> {
+  try {
+    return parseArgs({ args: [...words], options, strict: true, allowPositionals: false }).values as Values<F>
+  } catch (cause) {
+    // The first sentence says what is wrong; what follows is advice for programs with positionals.
+    const text = cause instanceof Error ? cause.message.split(/[.\n]/)[0] : String(cause)
+    throw new UsageError(
+      `${text}; this takes ${Object.keys(options)
+        .map((name) => `--${name}`)
+        .join(', ')}`,
+      { cause },
+    )
+  }
+}
+
+/** The names that contain one of the parts in `wanted`, which are separated by semicolons; all of them without it. */
+export function choose(what: string, all: readonly string[], wanted: string | undefined): readonly string[] {
+  if (wanted === undefined) return all
+  const parts = wanted.split(';').map((part) => part.trim())
+  for (const part of parts) {
+    if (part !== '' && all.some((name) => name.includes(part))) continue
+    throw new UsageError(`no ${what} has ${JSON.stringify(part)} in its name; there are: ${all.join('; ')}`)
+  }
+  return all.filter((name) => parts.some((part) => name.includes(part)))
+}
+
+function readRounds(text: string | undefined): number {
+  const rounds = Number(text ?? '3')
+  if (Number.isInteger(rounds) && rounds >= 1 && rounds <= 20) return rounds
+  throw new UsageError(`--rounds must be a whole number from 1 to 20, got ${JSON.stringify(text)}`)
+}
+
+function readMinutes(text: string | undefined): number | null {
+  if (text === undefined) return null
+  const minutes = text.trim() === '' ? Number.NaN : Number(text)
+  if (minutes >= 0.1 && minutes <= 120) return minutes
+  throw new UsageError(`--minutes must be a number from 0.1 to 120, got ${JSON.stringify(text)}`)
+}
+
+function readOut(text: string | undefined): string | null {
+  if (text === undefined) return null
+  if (text.trim() !== '') return text
+  throw new UsageError('--out must name a folder, got an empty one')
+}

@@ -1,0 +1,97 @@
+// Processes that a measurement starts: told things, heard from, and ended at the latest at their deadline.
+
+import { type ChildProcess, fork } from 'node:child_process'
+
+/** What goes back and forth. */
+export interface Message {
+  readonly kind: string
+}
+
+interface Wish {
+  readonly kind: string
+  readonly resolve: (message: Message) => void
+  readonly reject: (error: Error) => void
+}
+
+/** One process. What it says is kept until somebody asks for it. */
+export class Child {
+  readonly pid: number
+  readonly #child: ChildProcess
+  readonly #heard: Message[] = []
+  #wishes: Wish[] = []
+  readonly #listeners = new Map<string, (message: Message) => void>()
+  readonly #ended: Promise<void>
+  #end: Error | null = null
+
+  /** Starts a module as a process of its own. `name` stands for it in messages; after `deadlineMs` it is killed. */
+  constructor(module: URL, assignment: unknown, options: { readonly name: string; readonly deadlineMs: number }) {
+    const { name, deadlineMs } = options
+    const child = fork(module, [JSON.stringify(assignment)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    this.#child = child
+    this.pid = child.pid!
+    let isLate = false
+    const timer = setTimeout(() => {
+      isLate = true
+      child.kill('SIGKILL')
+    }, deadlineMs)
+    child.on('message', (message) => this.#take(message as Message))
+    // Sending to one that has just ended is no news: its end is.
+    child.on('error', () => {})
+    this.#ended = new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        clearTimeout(timer)
+        const how = isLate
+          ? `was not done within ${deadlineMs / 1_000} s and was killed`
+          : `ended with ${signal ?? code}`
+        this.#end = new Error(`${name} ${how}`)
+        for (const { reject } of this.#wishes.splice(0)) reject(this.#end)
+        resolve()
+      })
+    })
+  }
+
+  /** Tells it something. */
+  tell(message: Message): void {
+    if (this.#end === null && this.#child.connected) this.#child.send(message)
+  }
+
+  /** The next message of a kind. Rejects when the process ends without one. */
+  hear<M extends Message>(kind: M['kind']): Promise<M> {
+    const index = this.#heard.findIndex((message) => message.kind === kind)
+    if (index !== -1) return Promise.resolve(this.#heard.splice(index, 1)[0] as M)
+    if (this.#end !== null) return Promise.reject(this.#end)
+    return new Promise((resolve, reject) => {
+      this.#wishes.push({ kind, resolve: resolve as (message: Message) => void, reject })
+    })
+  }
+
+  /** Calls `listener` for every message of a kind, from now on; such messages are not kept. */
+  on<M extends Message>(kind: M['kind'], listener: (message: M) => void): void {
+    this.#listeners.set(kind, listener as (message: Message) => void)
+  }
+
+  /** Tells it something and resolves with its answer, which has the same kind. */
+  ask<M extends Message>(message: Message): Promise<M> {
+    this.tell(message)
+    return this.hear<M>(message.kind)
+  }
+
+  /** Resolves when it has ended, however it did. */
+  async ended(): Promise<void> {
+    await this.#ended
+  }
+
+  /** Ends it at once, if it has not ended. */
+  async kill(): Promise<void> {
+    if (this.#end === null) this.#child.kill('SIGKILL')
+    await this.#ended
+  }
+
+  #take(message: Message): void {
+    const listener = this.#listeners.get(message.kind)
+    const index = this.#wishes.findIndex(({ kind }) => kind === message.kind)
+    if (listener !== undefined) listener(message)
+    else if (index === -1) this.#heard.push(message)
+    else this.#wishes.splice(index, 1)[0]!.resolve(message)
+  }
+}

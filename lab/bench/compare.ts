@@ -1,0 +1,113 @@
+// Contenders side by side: every measure in rounds, everyone in turn, medians at the end.
+
+import { say } from '../say.js'
+import { PostgresServer } from '../servers/postgres.js'
+import { RedisServer } from '../servers/redis.js'
+import type { CompareArguments } from './arguments.js'
+import { CONTENDERS } from './contenders/all.js'
+import { installPeers } from './contenders/peers.js'
+import { POSTGRES_SETTINGS } from './database.js'
+import { describeMachine, versionsOf, writeDocument } from './document.js'
+import { closeWhenInterrupted } from './interrupt.js'
+import { MEASURES, type Scale } from './measures.js'
+import { type Failure, measureOnce, type Result, type TestServers } from './run.js'
+import { type Absence, summariseAll, summaryTable } from './summary.js'
+import { printTable } from './table.js'
+
+// Chosen so that everything takes about half an hour on two cores.
+const FULL: Scale = { seconds: 3, drainJobs: 100_000, latencySamples: 300 }
+const QUICK: Scale = { seconds: 1, drainJobs: 20_000, latencySamples: 50 }
+
+/** Runs the comparison and returns the exit code: 1 when a measurement failed. */
+export async function compare(chosen: CompareArguments): Promise<number> {
+  const scale = chosen.isQuick ? QUICK : FULL
+  const stores = new Set(chosen.contenders.map((name) => CONTENDERS[name]!.note.store))
+  if (chosen.contenders.some((name) => name !== 'holdfast' && name !== 'bare-sql')) installPeers()
+  const postgres = await PostgresServer.open({ settings: POSTGRES_SETTINGS })
+  const redis = stores.has('redis') ? await RedisServer.open() : null
+  const close = () => Promise.all([postgres.close(), redis?.close()])
+  const forget = closeWhenInterrupted(close)
+  try {
+    const outcome = await measureAll({ postgres, redis }, chosen, scale)
+    await report(outcome, { postgres, redis }, chosen, scale)
+    return outcome.failures.length === 0 ? 0 : 1
+  } finally {
+    forget()
+    await close()
+  }
+}
+
+interface Outcome {
+  readonly results: readonly Result[]
+  readonly failures: readonly Failure[]
+  readonly absences: readonly Absence[]
+}
+
+async function measureAll(servers: TestServers, chosen: CompareArguments, scale: Scale): Promise<Outcome> {
+  const contenders = chosen.contenders.filter(
+    (name) => CONTENDERS[name]!.note.store !== 'redis' || servers.redis !== null,
+  )
+  if (contenders.length < chosen.contenders.length) {
+    say('Redis is not installed, so BullMQ on Redis is left out: apt-get install redis-server')
+  }
+  const results: Result[] = []
+  const failures: Failure[] = []
+  for (let round = 1; round <= chosen.rounds; round++) {
+    for (const measure of chosen.measures) {
+      // Turns: nobody always comes first, when the machine is cool, or last.
+      const order = contenders.map((_, index) => contenders[(index + round) % contenders.length]!)
+      for (const contender of order) {
+        if (whyAbsent(measure, contender) !== null) continue
+        const result = await measureOnce(servers, { contender, measure, round, scale })
+        if ('error' in result) failures.push(result)
+        else results.push(result)
+      }
+    }
+  }
+  const absences = chosen.measures.flatMap((measure) =>
+    contenders.flatMap((contender) => {
+      const why = whyAbsent(measure, contender)
+      return why === null ? [] : [{ measure, contender, why }]
+    }),
+  )
+  return { results, failures, absences }
+}
+
+function whyAbsent(measure: string, contender: string): string | null {
+  const { feature } = MEASURES[measure]!
+  return feature === null ? null : (CONTENDERS[contender]!.cannot[feature] ?? null)
+}
+
+async function report(
+  { results, failures, absences }: Outcome,
+  servers: TestServers,
+  chosen: CompareArguments,
+  scale: Scale,
+): Promise<void> {
+  const summaries = summariseAll(results, absences, chosen)
+  const notes = chosen.contenders.map((name) => CONTENDERS[name]!.note)
+  printTable(summaryTable(summaries))
+  say('µs of processor time, WAL, commits and dead rows are for each job, its enqueue included.\n')
+  for (const note of notes) say(`${note.name} ${note.version}: ${note.settings}. Does less: ${note.lacks}.`)
+  for (const { measure, contender, why } of absences) say(`– ${contender} has no "${measure}": ${why}.`)
+  for (const { measure, contender, round, error } of failures) {
+    say(`FAILED: ${contender}, "${measure}", round ${round}: ${error}`)
+  }
+  if (!chosen.isJson) return
+  writeDocument({
+    schemaVersion: 2,
+    program: 'bench',
+    date: new Date().toISOString(),
+    machine: describeMachine(),
+    versions: await versionsOf(servers),
+    settings: { postgres: POSTGRES_SETTINGS, redis: servers.redis === null ? null : { appendonly: 'yes' } },
+    scale,
+    remark:
+      'Rates are compared, so slow contenders drain a smaller backlog: how many jobs each had is in its results. The cost of a job includes its enqueue.',
+    notes,
+    summaries,
+    absences,
+    failures,
+    results,
+  })
+}

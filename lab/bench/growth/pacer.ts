@@ -1,0 +1,46 @@
+// Holds handlers back so that a worker drains at a given pace.
+
+/** Lets so many pass each second; those that come sooner wait. */
+export class Pacer {
+  #perMs: number | null = null
+  #tokens = 0
+  #filledMs = 0
+  #timer: NodeJS.Timeout | null = null
+  readonly #waiting: (() => void)[] = []
+
+  /** Sets the pace; null lets everyone pass. */
+  setPace(perSecond: number | null): void {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+    this.#perMs = perSecond === null ? null : perSecond / 1_000
+    this.#tokens = 0
+    this.#filledMs = performance.now()
+    if (this.#perMs !== null) this.#timer = setInterval(() => this.#release(), 1)
+    else for (const pass of this.#waiting.splice(0)) pass()
+  }
+
+  /** Returns when the caller may pass: at once, or as a promise. */
+  pass(): Promise<void> | undefined {
+    if (this.#perMs === null) return undefined
+    this.#fill(this.#perMs)
+    if (this.#tokens < 1) return new Promise((resolve) => this.#waiting.push(resolve))
+    this.#tokens--
+    return undefined
+  }
+
+  #release(): void {
+    if (this.#perMs === null) return
+    this.#fill(this.#perMs)
+    while (this.#tokens >= 1 && this.#waiting.length > 0) {
+      this.#tokens--
+      this.#waiting.shift()!()
+    }
+  }
+
+  #fill(perMs: number): void {
+    const nowMs = performance.now()
+    // What was not used is made up for over 20 ms, no longer: a pause must not be followed by a rush.
+    this.#tokens = Math.min(this.#tokens + (nowMs - this.#filledMs) * perMs, Math.max(1, 20 * perMs))
+    this.#filledMs = nowMs
+  }
+}

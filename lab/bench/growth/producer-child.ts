@@ -1,0 +1,113 @@
+// A process that enqueues: at a fixed pace whether the store keeps up or not, or all at once.
+
+import { connect, defineJob, isHoldfastError } from '../../../src/index.js'
+import type { Message } from '../children.js'
+import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../parent.js'
+import { type Spread, spreadOf } from '../statistics.js'
+
+export interface ProducerAssignment {
+  readonly postgresUrl: string
+}
+
+export interface ProduceRequest extends Message {
+  readonly kind: 'produce'
+  readonly jobsPerSecond: number
+}
+
+/** The answer to `sample`: counts from the start, times since the last one. */
+export interface ProducerSample extends Message {
+  readonly sent: number
+  readonly accepted: number
+  readonly refused: number
+  readonly enqueues: Spread
+}
+
+export interface BurstRequest extends Message {
+  readonly kind: 'burst'
+  readonly calls: number
+  readonly payloadBytes: number
+}
+
+export interface Burst extends Message {
+  readonly kind: 'burst'
+  readonly accepted: number
+  readonly seconds: number
+  /** How many calls were refused, by the code of the error. */
+  readonly refused: Readonly<Record<string, number>>
+  /** Whether every refusal said that the call may succeed later. */
+  readonly isRetryable: boolean
+  /** What the first refusal said. */
+  readonly message: string | null
+}
+
+// Every so often the calls that are due are made; at 8,000 a second sixteen of them.
+const TICK_MS = 2
+
+type Enqueue = (payload: object) => Promise<unknown>
+
+async function main({ postgresUrl }: ProducerAssignment): Promise<void> {
+  const client = await connect(postgresUrl)
+  const noop = defineJob<object>('noop')
+  const enqueue: Enqueue = (payload) => client.enqueue(noop, payload)
+  const stop = hearParent('stop')
+  void hearParent<BurstRequest>('burst').then(async (request) => tellParent<Burst>(await burst(enqueue, request)))
+  const producing = hearParent<ProduceRequest>('produce').then((request) => produce(enqueue, request))
+  tellParent({ kind: 'ready' })
+  await stop
+  const end = await Promise.race([producing, Promise.resolve(null)])
+  end?.()
+  await client.close()
+  tellParent({ kind: 'stopped' })
+  leaveParent()
+}
+
+/** Enqueues on time and returns how to end it. Late is whoever has to wait, never the next call. */
+function produce(enqueue: Enqueue, { jobsPerSecond }: ProduceRequest): () => void {
+  let [sent, accepted, refused] = [0, 0, 0]
+  let took: number[] = []
+  const beganMs = performance.now()
+  const send = async (n: number) => {
+    const sentMs = performance.now()
+    try {
+      await enqueue({ n })
+      accepted++
+      took.push(performance.now() - sentMs)
+    } catch {
+      refused++
+    }
+  }
+  const timer = setInterval(() => {
+    const due = Math.floor(((performance.now() - beganMs) * jobsPerSecond) / 1_000)
+    while (sent < due) void send(sent++)
+  }, TICK_MS)
+  answerParent('sample', () => {
+    const answer = { sent, accepted, refused, enqueues: spreadOf(took) }
+    took = []
+    return answer
+  })
+  return () => clearInterval(timer)
+}
+
+/** Makes all calls before any is answered. */
+async function burst(enqueue: Enqueue, { calls, payloadBytes }: BurstRequest): Promise<Burst> {
+  const payload = { text: 'x'.repeat(Math.max(0, payloadBytes - 11)) }
+  const beganMs = performance.now()
+  const results = await Promise.allSettled(Array.from({ length: calls }, () => enqueue(payload)))
+  const seconds = (performance.now() - beganMs) / 1_000
+  const errors = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
+  const refused: Record<string, number> = {}
+  for (const error of errors) {
+    const code = isHoldfastError(error) ? error.code : 'another error'
+    refused[code] = (refused[code] ?? 0) + 1
+  }
+  return {
+    kind: 'burst',
+    accepted: calls - errors.length,
+    seconds,
+    refused,
+    isRetryable: errors.every((error) => isHoldfastError(error) && error.retryable),
+    message: errors[0] instanceof Error ? errors[0].message : null,
+  }
+}
+
+await main(readAssignment<ProducerAssignment>())
