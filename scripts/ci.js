@@ -10,6 +10,7 @@ const steps = [
   ['build', 'scripts/build.js'],
   ['format and lint', 'node_modules/@biomejs/biome/bin/biome', 'ci', '--error-on-warnings', '.'],
   ['types', 'node_modules/typescript/bin/tsc', '--noEmit', '-p', 'tsconfig.json'],
+  ['types of the dashboard', 'node_modules/typescript/bin/tsc', '--noEmit', '-p', 'dashboard/tsconfig.json'],
   ['unused exports', 'node_modules/knip/bin/knip.js'],
   [
     'tests',

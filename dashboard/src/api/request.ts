@@ -1,0 +1,117 @@
+// One request to the API. What fails is an ApiError with the server's code; outages and lost sessions are reported aside.
+
+import { parseExact } from './exact-json.js'
+import { isSignedIn, reportAnswer, reportOutage } from './health.js'
+import { apiUrl } from './place.js'
+
+/** What the server refused or could not do. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  /** 0 when no answer came at all. */
+  readonly status: number
+  readonly code: string | null
+  /** Further fields of the answer, such as the position in a filter. */
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(status: number, code: string | null, message: string, details: Readonly<Record<string, unknown>> = {}) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.details = details
+  }
+}
+
+export interface RequestOptions {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Sent as JSON. */
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+}
+
+/** A request that hangs would hold a spinner for ever; the server answers every look within two seconds. */
+const PATIENCE_MS = 20_000
+
+/** Asks the API and gives its JSON. Raises ApiError; an aborted request raises the browser's AbortError. */
+export async function request<T>(path: string, options: RequestOptions = {}): Promise<T> {
+  const response = await send(path, options)
+  const text = await readText(response)
+  if (!response.ok) throw await refusal(response.status, text)
+  reportAnswer()
+  return (text === '' ? null : parseExact(text)) as T
+}
+
+/** Sends a change. Every change goes as JSON, also one without a body: the server takes nothing else from a browser. */
+export function change<T = unknown>(
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  body: unknown = {},
+): Promise<T> {
+  return request<T>(path, { method, body })
+}
+
+async function send(path: string, options: RequestOptions): Promise<Response> {
+  const patience = AbortSignal.timeout(PATIENCE_MS)
+  const signal = options.signal === undefined ? patience : anySignal(options.signal, patience)
+  try {
+    return await fetch(apiUrl(path), {
+      method: options.method ?? 'GET',
+      headers: {
+        accept: 'application/json',
+        ...(options.body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
+      credentials: 'same-origin',
+      cache: 'no-store',
+      signal,
+    })
+  } catch (error) {
+    if (options.signal?.aborted === true) throw error
+    const text = patience.aborted ? `no answer within ${PATIENCE_MS / 1_000} s` : 'the server does not answer'
+    reportOutage('server', text, null)
+    throw new ApiError(0, null, text)
+  }
+}
+
+function anySignal(first: AbortSignal, second: AbortSignal): AbortSignal {
+  if (typeof AbortSignal.any === 'function') return AbortSignal.any([first, second])
+  return first
+}
+
+async function readText(response: Response): Promise<string> {
+  try {
+    return await response.text()
+  } catch {
+    throw new ApiError(response.status, null, 'the answer broke off')
+  }
+}
+
+async function refusal(status: number, text: string): Promise<ApiError> {
+  const problem = readProblem(text)
+  const code = typeof problem.code === 'string' ? problem.code : null
+  const message = firstText(problem.detail, problem.title) ?? `the server answered ${status}`
+  if (status === 401) isSignedIn.set(false)
+  // A gateway's own 502 or 504 means that our server did not answer it.
+  else if (status === 502 || status === 504) reportOutage('server', message, code)
+  else if (status === 503 && code !== 'too_many_requests') reportOutage('store', message, code)
+  else reportAnswer()
+  return new ApiError(status, code, message, problem)
+}
+
+function readProblem(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+function firstText(...values: readonly unknown[]): string | null {
+  for (const value of values) if (typeof value === 'string' && value !== '') return value
+  return null
+}
+
+/** What to show of something thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,146 @@
+// What pages look at: one entry for each address, shared by all who show it, kept fresh while live and while watched.
+
+import { useCallback, useEffect, useMemo } from 'react'
+import { isUpdating } from '../live/updating.js'
+import { type Observable, observable, useObservable } from '../observable.js'
+import { isSignedIn, outage } from './health.js'
+import { request } from './request.js'
+
+/** What is known of an address. The last value stays while a newer one is asked for, and when asking fails. */
+interface Loaded<T> {
+  readonly value: T | null
+  readonly error: unknown
+  readonly isLoading: boolean
+  readonly atMs: number
+}
+
+export interface Resource<T> extends Loaded<T> {
+  /** Asks again now; resolves when answered. */
+  refresh(): Promise<void>
+}
+
+interface Entry {
+  readonly path: string
+  readonly loaded: Observable<Loaded<unknown>>
+  readonly read: (raw: unknown) => unknown
+  /** Who shows it, each with how often it wants it. */
+  readonly watchers: Set<{ readonly everyMs: number | null }>
+  asking: Promise<void> | null
+}
+
+const NOTHING: Loaded<never> = { value: null, error: null, isLoading: false, atMs: 0 }
+/** Entries nobody shows are kept for going back and forth, but not without end. */
+const ENTRIES_MAX = 60
+const entries = new Map<string, Entry>()
+
+/**
+ * The answer to a GET of `path` (null asks nothing), asked again every `everyMs` while the page is live. `read` turns the
+ * answer into what is shown; it belongs to the path and must not change.
+ */
+export function useResource<T>(
+  path: string | null,
+  { everyMs = null, read }: { readonly everyMs?: number | null; readonly read?: (raw: unknown) => T } = {},
+): Resource<T> {
+  // biome-ignore lint/correctness/useExhaustiveDependencies: read belongs to the path
+  const entry = useMemo(() => (path === null ? null : entryOf(path, read ?? ((raw) => raw))), [path])
+  const loaded = useObservable(entry?.loaded ?? EMPTY) as Loaded<T>
+
+  useEffect(() => {
+    if (entry === null) return
+    const watcher = { everyMs }
+    entry.watchers.add(watcher)
+    void ask(entry)
+    return () => {
+      entry.watchers.delete(watcher)
+    }
+  }, [entry, everyMs])
+
+  const refresh = useCallback(async () => {
+    if (entry !== null) await ask(entry)
+  }, [entry])
+  return useMemo(() => ({ ...loaded, refresh }), [loaded, refresh])
+}
+
+const EMPTY = observable<Loaded<unknown>>(NOTHING)
+
+function entryOf(path: string, read: (raw: unknown) => unknown): Entry {
+  const known = entries.get(path)
+  if (known !== undefined) return known
+  const entry: Entry = {
+    path,
+    loaded: observable<Loaded<unknown>>(NOTHING),
+    read,
+    watchers: new Set(),
+    asking: null,
+  }
+  if (entries.size >= ENTRIES_MAX) forgetOldest()
+  entries.set(path, entry)
+  return entry
+}
+
+function forgetOldest(): void {
+  for (const [path, entry] of entries) {
+    if (entry.watchers.size > 0) continue
+    entries.delete(path)
+    return
+  }
+}
+
+function ask(entry: Entry): Promise<void> {
+  entry.asking ??= load(entry).finally(() => {
+    entry.asking = null
+  })
+  return entry.asking
+}
+
+async function load(entry: Entry): Promise<void> {
+  const { loaded } = entry
+  loaded.set({ ...loaded.get(), isLoading: true })
+  try {
+    const value = entry.read(await request(entry.path))
+    loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
+  } catch (error) {
+    loaded.set({ ...loaded.get(), error, isLoading: false, atMs: Date.now() })
+  }
+}
+
+/** Asks again for everything on the screen: after a change, and when a person presses r. */
+export function refreshAll(): void {
+  for (const entry of entries.values()) if (entry.watchers.size > 0) void ask(entry)
+}
+
+/** Asks again for what is on the screen and begins with one of these, and forgets the rest of them. */
+export function refreshThose(...prefixes: readonly string[]): void {
+  for (const entry of [...entries.values()]) {
+    if (!prefixes.some((prefix) => entry.path.startsWith(prefix))) continue
+    if (entry.watchers.size > 0) void ask(entry)
+    else entries.delete(entry.path)
+  }
+}
+
+/** Puts a value there that arrived by another way, such as an event. */
+export function supply(path: string, raw: unknown): void {
+  const entry = entries.get(path)
+  if (entry === undefined) return
+  entry.loaded.set({ value: entry.read(raw), error: null, isLoading: false, atMs: Date.now() })
+}
+
+/** One beat for all: asks for those whose time has come. Started once by the page. */
+export function startRefreshing(): () => void {
+  const timer = setInterval(() => {
+    // During an outage one probe asks, not every part of the page.
+    if (!isUpdating.get() || outage.get() !== null || !isSignedIn.get()) return
+    const now = Date.now()
+    for (const entry of entries.values()) {
+      if (now - entry.loaded.get().atMs >= everyOf(entry)) void ask(entry)
+    }
+  }, 500)
+  return () => clearInterval(timer)
+}
+
+/** As often as the most eager of those who show it wants; never while nobody does. */
+function everyOf({ watchers }: Entry): number {
+  let everyMs = Number.POSITIVE_INFINITY
+  for (const watcher of watchers) everyMs = Math.min(everyMs, watcher.everyMs ?? everyMs)
+  return everyMs
+}

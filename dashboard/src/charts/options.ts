@@ -1,0 +1,104 @@
+// How our charts look to uPlot: quiet lines, no legend of its own, one cursor for all charts of a group.
+
+import uPlot from 'uplot'
+import { colourOf, faded } from './colours.js'
+import { axisTimeText, type Line } from './shape.js'
+
+export interface ChartSettings {
+  readonly lines: readonly Line[]
+  readonly isStacked: boolean
+  readonly isUtc: boolean
+  readonly width: number
+  readonly height: number
+  /** Charts of one group move their cursors together. */
+  readonly group: string
+  /** A value as it is written beside the axis. */
+  readonly axisText: (value: number) => string
+  /** The distances marks on the axis may have; null leaves them to the chart. */
+  readonly steps: readonly number[] | null
+  readonly onPoint: (index: number | null) => void
+}
+
+const FONT = '11px Inter, ui-sans-serif, system-ui, sans-serif'
+
+export function optionsOf(settings: ChartSettings): uPlot.Options {
+  const { lines, isStacked, isUtc, width, height, group, axisText, steps, onPoint } = settings
+  const ink = colourOf('--ink-3')
+  const grid = { stroke: colourOf('--line'), width: 1 }
+  const colours = lines.map(({ colour }) => colourOf(colour))
+  return {
+    width,
+    height,
+    padding: [10, 18, 0, 0],
+    legend: { show: false },
+    cursor: {
+      sync: { key: group, setSeries: false },
+      drag: { x: false, y: false, setScale: false },
+      y: false,
+      points: { size: 7, width: 2, fill: (u, index) => strokeOf(u, index), stroke: () => colourOf('--sheet') },
+    },
+    scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, topOf(max)] } },
+    axes: [
+      {
+        stroke: ink,
+        font: FONT,
+        size: 26,
+        gap: 6,
+        space: 70,
+        grid: { show: false },
+        ticks: { show: false },
+        values: (_u, splits, _axis, _space, step) => splits.map((at) => axisTimeText(at, step, isUtc)),
+      },
+      {
+        stroke: ink,
+        font: FONT,
+        size: 44,
+        gap: 8,
+        space: 34,
+        grid,
+        ticks: { show: false },
+        values: (_u, splits) => splits.map((value) => axisText(value)),
+        ...(steps === null ? {} : { incrs: [...steps] }),
+      },
+    ],
+    series: [{}, ...lines.map((_line, index) => seriesOf(colours[index]!, isStacked, index))],
+    bands: isStacked
+      ? colours
+          .slice(1)
+          .map((colour, index) => ({ series: [index + 2, index + 1] as const, fill: faded(colour, 0.28) }))
+      : [],
+    hooks: { setCursor: [(u) => onPoint(u.cursor.idx ?? null)] },
+  } as uPlot.Options
+}
+
+function seriesOf(colour: string, isStacked: boolean, index: number): uPlot.Series {
+  // Of lines that cross, only the first is filled: two fills on top of each other make a third colour.
+  const fill = isStacked ? (index === 0 ? faded(colour, 0.28) : undefined) : index === 0 ? fadeDown(colour) : undefined
+  return {
+    stroke: colour,
+    width: isStacked ? 1.25 : 1.6,
+    pxAlign: 0,
+    ...(fill === undefined ? {} : { fill }),
+    points: { show: false },
+    paths: uPlot.paths.linear?.() ?? null,
+  } as uPlot.Series
+}
+
+function fadeDown(colour: string): (u: uPlot) => CanvasGradient {
+  return (u) => {
+    const gradient = u.ctx.createLinearGradient(0, u.bbox.top, 0, u.bbox.top + u.bbox.height)
+    gradient.addColorStop(0, faded(colour, 0.22))
+    gradient.addColorStop(1, faded(colour, 0.02))
+    return gradient
+  }
+}
+
+function strokeOf(u: uPlot, index: number): string {
+  const stroke = u.series[index]?.stroke
+  return typeof stroke === 'function' ? String(stroke(u, index)) : String(stroke)
+}
+
+/** A little air above the highest point; an empty chart still has a scale. */
+function topOf(max: number | null): number {
+  return max === null || max <= 0 ? 1 : max * 1.08
+}

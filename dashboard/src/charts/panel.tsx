@@ -1,0 +1,82 @@
+// The four charts of the whole system or of one queue: throughput, depth, age, failures.
+
+import { type ReactNode, useMemo } from 'react'
+import { readSeries } from '../api/read.js'
+import { useResource } from '../api/resource.js'
+import { withQuery } from '../links.js'
+import { rateText, shortText } from '../numbers.js'
+import { type Observable, useObservable } from '../observable.js'
+import { Failed } from '../parts/empty.js'
+import { Segments } from '../parts/segments.js'
+import { storedChoice } from '../stored.js'
+import { durationText } from '../time/format.js'
+import { Chart } from './chart.js'
+import { ageLines, depthLines, failureLines, RANGES, type Range, throughputLines, timesOf } from './shape.js'
+
+const chosenRange: Observable<Range['value']> = storedChoice<Range['value']>('range', ['1h', '15m', '6h', '24h', '3d'])
+
+const perSecond = (value: number) => `${rateText(value)}/s`
+/** Marks on an axis of seconds: whole minutes and hours, not multiples of a hundred seconds. */
+const AGE_STEPS = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800,
+]
+
+const age = (value: number) => (value === 0 ? '0s' : durationText(value * 1_000))
+
+export function RangeSwitch(): ReactNode {
+  return (
+    <Segments label="How far back" choices={RANGES} value={useObservable(chosenRange)} onChange={chosenRange.set} />
+  )
+}
+
+export function ChartPanel({ queue }: { readonly queue: string | null }): ReactNode {
+  const chosen = useObservable(chosenRange)
+  const range = RANGES.find(({ value }) => value === chosen) ?? RANGES[1]
+  const series = useResource(withQuery('v1/series', { queue, since: range.value, step: range.step }), {
+    everyMs: Math.max(10, range.stepS / 2) * 1_000,
+    read: readSeries,
+  })
+  const points = series.value
+  const charts = useMemo(() => {
+    const known = points ?? []
+    return {
+      times: timesOf(known),
+      throughput: throughputLines(known, range.stepS),
+      depth: depthLines(known),
+      age: ageLines(known),
+      failures: failureLines(known, range.stepS),
+    }
+  }, [points, range])
+  if (points === null && series.error !== null) return <Failed error={series.error} onRetry={series.refresh} />
+  const { times } = charts
+  const group = queue ?? 'all'
+  return (
+    <div className="charts" aria-busy={points === null}>
+      <Chart
+        title="Throughput"
+        times={times}
+        lines={charts.throughput}
+        valueText={perSecond}
+        axisText={rateText}
+        group={group}
+      />
+      <Chart title="Depth" times={times} lines={charts.depth} isStacked valueText={shortText} group={group} />
+      <Chart
+        title="Oldest ready job"
+        times={times}
+        lines={charts.age}
+        valueText={age}
+        steps={AGE_STEPS}
+        group={group}
+      />
+      <Chart
+        title="Failures"
+        times={times}
+        lines={charts.failures}
+        valueText={perSecond}
+        axisText={rateText}
+        group={group}
+      />
+    </div>
+  )
+}

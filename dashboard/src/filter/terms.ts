@@ -1,0 +1,111 @@
+// A filter's text cut into terms, with where each stands. It never refuses: half-typed text is the normal case here, and the
+// server's parser is the one that judges.
+
+/** One term, such as `-queue:mail,"two words"`. */
+export interface Term {
+  /** Where it begins and ends in the text. */
+  readonly start: number
+  readonly end: number
+  readonly negated: boolean
+  /** What stands before the first colon, or null while there is none. */
+  readonly key: string | null
+  readonly values: readonly TermValue[]
+}
+
+/** One value of a term, quotes removed, with where it stands in the text, quotes included. */
+export interface TermValue {
+  readonly text: string
+  readonly start: number
+  readonly end: number
+}
+
+/** The terms of a text in order. */
+export function termsOf(text: string): readonly Term[] {
+  const terms: Term[] = []
+  let at = 0
+  while (at < text.length) {
+    if (isBlank(text[at]!)) {
+      at++
+      continue
+    }
+    const end = endOfTerm(text, at)
+    terms.push(readTerm(text, at, end))
+    at = end
+  }
+  return terms
+}
+
+function endOfTerm(text: string, start: number): number {
+  let isQuoted = false
+  for (let at = start; at < text.length; at++) {
+    const unit = text[at]!
+    if (isQuoted && unit === '\\') at++
+    else if (unit === '"') isQuoted = !isQuoted
+    else if (!isQuoted && isBlank(unit)) return at
+  }
+  return text.length
+}
+
+function readTerm(text: string, start: number, end: number): Term {
+  const negated = text[start] === '-'
+  const keyStart = negated ? start + 1 : start
+  const colon = text.indexOf(':', keyStart)
+  if (colon === -1 || colon >= end) return { start, end, negated, key: null, values: [valueAt(text, keyStart, end)] }
+  return { start, end, negated, key: text.slice(keyStart, colon), values: readValues(text, colon + 1, end) }
+}
+
+function readValues(text: string, start: number, end: number): readonly TermValue[] {
+  const values: TermValue[] = []
+  let isQuoted = false
+  let valueStart = start
+  for (let at = start; at < end; at++) {
+    const unit = text[at]!
+    if (isQuoted && unit === '\\') at++
+    else if (unit === '"') isQuoted = !isQuoted
+    else if (!isQuoted && unit === ',') {
+      values.push(valueAt(text, valueStart, at))
+      valueStart = at + 1
+    }
+  }
+  values.push(valueAt(text, valueStart, end))
+  return values
+}
+
+function valueAt(text: string, start: number, end: number): TermValue {
+  return { text: unquote(text.slice(start, end)), start, end }
+}
+
+function unquote(text: string): string {
+  if (!text.startsWith('"')) return text
+  const inner = text.length > 1 && text.endsWith('"') ? text.slice(1, -1) : text.slice(1)
+  return inner.replace(/\\(["\\])/g, '$1')
+}
+
+/** A value as it is written in a filter: in quotes when it must be. */
+export function quote(value: string): string {
+  return /[\s",\\]/.test(value) || value === '' ? `"${value.replace(/(["\\])/g, '\\$1')}"` : value
+}
+
+/** The values of a key that is not negated, over all its terms. */
+export function valuesOf(text: string, key: string): readonly string[] {
+  return termsOf(text)
+    .filter((term) => term.key === key && !term.negated)
+    .flatMap((term) => term.values.map((value) => value.text))
+}
+
+/** The text with the terms of this key replaced by these values; no values takes the key out. */
+export function withValues(text: string, key: string, values: readonly string[]): string {
+  const terms = termsOf(text)
+  const written = values.length === 0 ? null : `${key}:${values.map(quote).join(',')}`
+  const first = terms.findIndex((term) => term.key === key && !term.negated)
+  const kept = terms.map((term, index) => {
+    if (term.key !== key || term.negated) return text.slice(term.start, term.end)
+    return index === first ? written : null
+  })
+  if (first === -1) kept.unshift(written)
+  return kept.filter((term) => term !== null).join(' ')
+}
+
+function isBlank(unit: string): boolean {
+  return unit === ' ' || unit === '\t' || unit === '\n' || unit === '\r'
+}

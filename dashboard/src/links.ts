@@ -1,0 +1,49 @@
+// Addresses of the dashboard's own pages and of the API, and which foreign addresses may become links.
+
+/** Query parameters as they are written into an address; those without a value are left out. */
+export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>
+
+/** A path with its query. */
+export function withQuery(path: string, query: Query): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== '') parameters.set(name, String(value))
+  }
+  // Colons and commas may stand as they are, and a filter in an address is then still one to read.
+  const text = parameters.toString().replaceAll('%3A', ':').replaceAll('%2C', ',')
+  return text === '' ? path : `${path}?${text}`
+}
+
+// A name with half of a character in it, which an address cannot hold; job content may be anything.
+const HALF_CHARACTERS = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+
+/** A name or an id as one part of a path. Never raises. */
+export function segment(text: string): string {
+  return encodeURIComponent(text.replace(HALF_CHARACTERS, '\ufffd'))
+}
+
+/** The jobs page, narrowed by a filter. */
+export function jobsPath(filter: string): string {
+  return withQuery('/jobs', { filter })
+}
+
+/** The page of one job. */
+export function jobPath(id: string): string {
+  return `/jobs/${segment(id)}`
+}
+
+/** The page of one queue. */
+export function queuePath(name: string): string {
+  return `/queues/${segment(name)}`
+}
+
+/** The address when it is one a browser opens as a web page, else null: job content must never become a script. */
+export function webAddress(text: string): string | null {
+  if (!/^https?:\/\//i.test(text) || text.length > 2_000) return null
+  try {
+    const { protocol, href } = new URL(text)
+    return protocol === 'http:' || protocol === 'https:' ? href : null
+  } catch {
+    return null
+  }
+}

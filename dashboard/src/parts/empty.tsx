@@ -1,0 +1,55 @@
+// What a page shows when there is nothing: what that means, and the exact next command. And its waiting and failing kin.
+
+import type { ReactNode } from 'react'
+import { messageOf } from '../api/request.js'
+import { Button } from './button.js'
+import { Command } from './copy.js'
+import { Icon, type IconName } from './icons.js'
+
+export function Empty({
+  icon,
+  title,
+  children,
+  command,
+}: {
+  readonly icon: IconName
+  readonly title: string
+  readonly children?: ReactNode
+  readonly command?: string
+}): ReactNode {
+  return (
+    <div className="empty">
+      <span className="empty-icon">
+        <Icon name={icon} size={20} />
+      </span>
+      <h2>{title}</h2>
+      {children === undefined ? null : <div className="empty-text">{children}</div>}
+      {command === undefined ? null : <Command text={command} />}
+    </div>
+  )
+}
+
+/** A part of the page that could not be loaded, with a way to try again. */
+export function Failed({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
+  return (
+    <div className="failed" role="alert">
+      <Icon name="warning" />
+      <span>{messageOf(error)}</span>
+      <Button kind="quiet" icon="replay" onClick={onRetry}>
+        Try again
+      </Button>
+    </div>
+  )
+}
+
+/** Grey lines where rows will be. */
+export function Waiting({ rows = 6 }: { readonly rows?: number }): ReactNode {
+  return (
+    <div className="waiting" role="status" aria-label="Loading">
+      {Array.from({ length: rows }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the lines are all the same
+        <span key={index} className="waiting-line" />
+      ))}
+    </div>
+  )
+}

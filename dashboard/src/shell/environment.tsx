@@ -1,0 +1,28 @@
+// Which environment this is: a name with a colour, so that nobody empties production's queue by mistake.
+
+import type { ReactNode } from 'react'
+import { useMe } from '../api/looks.js'
+
+/** The colour when the browser knows it as one. It comes from configuration and goes into a style, nowhere else. */
+function colourOf(text: string | null | undefined): string | null {
+  return text && CSS.supports('color', text) ? text : null
+}
+
+export function EnvironmentBadge(): ReactNode {
+  const environment = useMe().value?.environment
+  if (!environment) return null
+  const colour = colourOf(environment.colour)
+  return (
+    <span className="environment" title={`Environment: ${environment.name}`}>
+      <span className="environment-dot" style={colour === null ? undefined : { backgroundColor: colour }} />
+      {environment.name}
+    </span>
+  )
+}
+
+/** A line at the top of the window in the environment's colour. */
+export function EnvironmentLine(): ReactNode {
+  const colour = colourOf(useMe().value?.environment?.colour)
+  if (colour === null) return null
+  return <div className="environment-line" style={{ backgroundColor: colour }} aria-hidden="true" />
+}

@@ -1,0 +1,53 @@
+// The frame of every page: its title, what one can do there, and the controls that hold everywhere.
+
+import { type ReactNode, useEffect, useRef } from 'react'
+import { useMe } from '../api/looks.js'
+import { LiveButton, ThemeButton, TimeSwitch } from './controls.js'
+
+let isFirst = true
+
+export interface PageProps {
+  readonly title: string
+  /** In front of the title: a way back. */
+  readonly before?: ReactNode
+  /** Beside the title: a badge. */
+  readonly beside?: ReactNode
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+}
+
+export function Page({ title, before, beside, actions, children }: PageProps): ReactNode {
+  const heading = useRef<HTMLHeadingElement>(null)
+  const environment = useMe().value?.environment?.name
+  useEffect(() => {
+    document.title = environment ? `${title} · ${environment} · Holdfast` : `${title} · Holdfast`
+  }, [title, environment])
+  useEffect(() => {
+    document.querySelector('main')?.scrollTo(0, 0)
+    // A new page begins at its heading, also for those who listen; the first leaves the focus to the browser, and one that
+    // has put it into a field keeps it there.
+    if (!isFirst && !(document.activeElement instanceof HTMLInputElement))
+      heading.current?.focus({ preventScroll: true })
+    isFirst = false
+  }, [])
+  return (
+    <>
+      <header className="page-head">
+        <div className="page-title">
+          {before}
+          <h1 ref={heading} tabIndex={-1}>
+            {title}
+          </h1>
+          {beside}
+        </div>
+        <div className="page-controls">
+          <LiveButton />
+          <TimeSwitch />
+          <ThemeButton />
+        </div>
+        {actions === undefined ? null : <div className="page-actions">{actions}</div>}
+      </header>
+      <div className="page-body">{children}</div>
+    </>
+  )
+}

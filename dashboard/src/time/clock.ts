@@ -1,0 +1,35 @@
+// The page's clock: one beat a second for every relative time, set by the server's time so that ages are true.
+
+import { type Observable, observable, useObservable } from '../observable.js'
+import { storedChoice } from '../stored.js'
+import type { TimeMode } from './format.js'
+
+/** How times are shown. */
+export const timeMode: Observable<TimeMode> = storedChoice<TimeMode>('times', ['relative', 'local', 'utc'])
+
+let aheadMs = 0
+const now = observable(Date.now())
+
+/** The server's time, as an answer told it. Small differences are the way of the answer, not the clock's. */
+export function setServerTime(iso: string): void {
+  const difference = new Date(iso).getTime() - Date.now()
+  if (Number.isFinite(difference)) aheadMs = Math.abs(difference) < 2_000 ? 0 : difference
+}
+
+/** The store's time by the page's clock. */
+export function nowMs(): number {
+  return Date.now() + aheadMs
+}
+
+/** The time now, again each second. */
+export function useNow(): number {
+  return useObservable(now)
+}
+
+/** Starts the beat; it rests while the tab is hidden. */
+export function startClock(): () => void {
+  const timer = setInterval(() => {
+    if (document.visibilityState !== 'hidden') now.set(nowMs())
+  }, 1_000)
+  return () => clearInterval(timer)
+}

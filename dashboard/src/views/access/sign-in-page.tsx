@@ -1,0 +1,74 @@
+// Shown when the server does not know us: paste the token it printed at its start.
+
+import { type FormEvent, type ReactNode, useState } from 'react'
+import { isSignedIn } from '../../api/health.js'
+import { ApiError, change, messageOf } from '../../api/request.js'
+import { refreshAll } from '../../api/resource.js'
+import { Button } from '../../parts/button.js'
+import { Command } from '../../parts/copy.js'
+import { Field } from '../../parts/field.js'
+import { Mark } from '../../parts/icons.js'
+
+export function SignInPage(): ReactNode {
+  const [token, setToken] = useState('')
+  const [problem, setProblem] = useState<string | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    setProblem(null)
+    try {
+      await change('POST', 'v1/session', { token: tokenOf(token) })
+      isSignedIn.set(true)
+      refreshAll()
+    } catch (error) {
+      const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
+      setProblem(isRefused ? 'This token is not known, or it has run out.' : messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <main className="gate">
+      <form className="gate-card" onSubmit={(event) => void submit(event)}>
+        <Mark size={40} />
+        <h1>Sign in to Holdfast</h1>
+        <p>Paste the token that the server printed when it started, the whole address it printed, or an API key.</p>
+        <Field label="Token" problem={problem}>
+          {(props) => (
+            <input
+              {...props}
+              type="password"
+              autoComplete="current-password"
+              spellCheck={false}
+              value={token}
+              onChange={(event) => setToken(event.target.value)}
+            />
+          )}
+        </Field>
+        <Button type="submit" kind="primary" isBusy={isBusy} disabled={token.trim() === ''}>
+          Sign in
+        </Button>
+        <details>
+          <summary>Where is the token?</summary>
+          <p>
+            In the terminal, on the line with the address. A server that was started without one makes a new one each
+            time:
+          </p>
+          <Command text="npx holdfast server" />
+        </details>
+      </form>
+    </main>
+  )
+}
+
+/** The token itself, also when the whole printed address was pasted. */
+function tokenOf(text: string): string {
+  const trimmed = text.trim()
+  if (!/^https?:/.test(trimmed)) return trimmed
+  try {
+    return new URL(trimmed).searchParams.get('token') ?? trimmed
+  } catch {
+    return trimmed
+  }
+}

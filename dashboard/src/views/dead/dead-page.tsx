@@ -1,0 +1,102 @@
+// Dead letters, grouped by what went wrong.
+
+import { type ReactNode, useState } from 'react'
+import { Link, useSearchParams } from 'wouter'
+import { useOverview } from '../../api/looks.js'
+import { readGroups } from '../../api/read.js'
+import { useResource } from '../../api/resource.js'
+import type { BulkAction, DeadGroup } from '../../api/types.js'
+import { quote } from '../../filter/terms.js'
+import { jobsPath, withQuery } from '../../links.js'
+import { countOf, wholeText } from '../../numbers.js'
+import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Page } from '../../shell/page.js'
+import { totalsOf } from '../../totals.js'
+import { BulkDialog } from '../bulk/bulk-dialog.js'
+import { GroupCard } from './group-card.js'
+import { groupFilter } from './group-filter.js'
+
+export function DeadPage(): ReactNode {
+  const [parameters, setParameters] = useSearchParams()
+  const queue = parameters.get('queue')
+  const { value, error, refresh } = useResource(withQuery('v1/dlq/groups', { queue }), {
+    everyMs: 5_000,
+    read: readGroups,
+  })
+  const overview = useOverview().value
+  const total =
+    overview === null ? null : totalsOf(overview.queues.filter(({ name }) => queue === null || name === queue)).dead
+  const [asked, setAsked] = useState<{ readonly action: BulkAction; readonly group: DeadGroup } | null>(null)
+  return (
+    <Page title="Dead letters" beside={total === null ? null : <span className="page-count">{wholeText(total)}</span>}>
+      <QueueChoice queue={queue} onChoose={(name) => setParameters(name === '' ? {} : { queue: name })} />
+      {value === null ? (
+        error === null ? (
+          <Waiting />
+        ) : (
+          <Failed error={error} onRetry={refresh} />
+        )
+      ) : value.length === 0 ? (
+        <Empty icon="check" title="No dead letters">
+          A job comes here when its attempts are used up, its handler drops it, it grows too old, or it takes its worker
+          down. Nothing leaves by itself: you requeue or discard it.
+        </Empty>
+      ) : (
+        <>
+          <p className="page-note">
+            {countOf(value.length, 'group')} of jobs that died of the same error, most first. Numbers, ids and quoted
+            text in messages do not count as differences.
+          </p>
+          <div className="stack-list">
+            {value.map((group) => (
+              <GroupCard
+                key={group.fingerprint}
+                group={group}
+                queue={queue}
+                onAsk={(action) => setAsked({ action, group })}
+              />
+            ))}
+          </div>
+        </>
+      )}
+      {asked === null ? null : (
+        <BulkDialog
+          action={asked.action}
+          target={{ kind: 'matching', filter: groupFilter(asked.group, queue) }}
+          onClose={() => setAsked(null)}
+        />
+      )}
+    </Page>
+  )
+}
+
+const QUEUES_MAX = 200
+
+function QueueChoice({
+  queue,
+  onChoose,
+}: {
+  readonly queue: string | null
+  readonly onChoose: (name: string) => void
+}): ReactNode {
+  const queues = useOverview().value?.queues.filter(({ dead, name }) => dead > 0 || name === queue) ?? []
+  if (queues.length < 2 && queue === null) return null
+  return (
+    <div className="toolbar">
+      <label className="inline-field">
+        Queue
+        <select value={queue ?? ''} onChange={(event) => onChoose(event.target.value)}>
+          <option value="">all</option>
+          {queues.slice(0, QUEUES_MAX).map(({ name, dead }) => (
+            <option key={name} value={name}>
+              {name} ({wholeText(dead)})
+            </option>
+          ))}
+        </select>
+      </label>
+      <Link href={jobsPath(queue === null ? 'state:dead' : `state:dead queue:${quote(queue)}`)} className="more-link">
+        As a list
+      </Link>
+    </div>
+  )
+}

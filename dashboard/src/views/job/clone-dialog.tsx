@@ -1,0 +1,119 @@
+// A new job made from this one, with its payload changed if wanted.
+
+import { type ReactNode, useState } from 'react'
+import { useLocation } from 'wouter'
+import { parseExact } from '../../api/exact-json.js'
+import { useRights } from '../../api/looks.js'
+import { change, request } from '../../api/request.js'
+import type { JobView } from '../../api/types.js'
+import { jobPath, segment } from '../../links.js'
+import { useAction } from '../../parts/action.js'
+import { Button } from '../../parts/button.js'
+import { Dialog } from '../../parts/dialog.js'
+import { Field } from '../../parts/field.js'
+import { payloadPath } from './payload.js'
+
+export function CloneDialog({ job, onClose }: { readonly job: JobView; readonly onClose: () => void }): ReactNode {
+  const { readPayload } = useRights()
+  const { isBusy, run } = useAction()
+  const [, go] = useLocation()
+  const isMasked = (job.redacted?.length ?? 0) > 0
+  const [original, setOriginal] = useState(() => (isMasked ? null : JSON.stringify(job.payload, null, 2)))
+  const [text, setText] = useState(original ?? '')
+  const [queue, setQueue] = useState(job.queue)
+  const [delay, setDelay] = useState('')
+  const problem = original === null ? null : problemOf(text)
+
+  const reveal = async () => {
+    const value = await request<unknown>(payloadPath(job.id))
+    const written = JSON.stringify(value, null, 2)
+    setOriginal(written)
+    setText(written)
+  }
+  const clone = async () => {
+    if (problem !== null) return
+    const payload = original === null || text === original ? {} : { payload: parseExact(text) }
+    const elsewhere = queue.trim() === job.queue ? {} : { queue: queue.trim() }
+    const body = { ...payload, ...elsewhere, ...(delay.trim() === '' ? {} : { delay: delay.trim() }) }
+    let id: string | null = null
+    const isDone = await run(async () => {
+      id = (await change<{ id: string }>('POST', `v1/jobs/${segment(job.id)}/clone`, body)).id
+    }, 'A new job is enqueued')
+    if (!isDone || id === null) return
+    onClose()
+    go(jobPath(id))
+  }
+  return (
+    <Dialog
+      title={`Clone this ${job.type}`}
+      onClose={onClose}
+      onSubmit={() => void clone()}
+      isWide
+      actions={
+        <>
+          <Button kind="quiet" onClick={onClose}>
+            Close
+          </Button>
+          <Button type="submit" kind="primary" isBusy={isBusy} disabled={problem !== null}>
+            Enqueue the new job
+          </Button>
+        </>
+      }
+    >
+      {original === null ? (
+        <p>
+          The payload has masked values and is copied as it is.{' '}
+          {readPayload ? (
+            <Button icon="eye" onClick={() => void run(reveal, null)}>
+              Reveal it to edit (audited)
+            </Button>
+          ) : null}
+        </p>
+      ) : (
+        <PayloadField text={text} problem={problem} onChange={setText} />
+      )}
+      <div className="fields">
+        <Field label="Queue">
+          {(props) => <input {...props} type="text" value={queue} onChange={(event) => setQueue(event.target.value)} />}
+        </Field>
+        <Field label="Delay" hint="such as 30s or 2h; empty runs it at once">
+          {(props) => <input {...props} type="text" value={delay} onChange={(event) => setDelay(event.target.value)} />}
+        </Field>
+      </div>
+    </Dialog>
+  )
+}
+
+function PayloadField({
+  text,
+  problem,
+  onChange,
+}: {
+  readonly text: string
+  readonly problem: string | null
+  readonly onChange: (text: string) => void
+}): ReactNode {
+  return (
+    <Field label="Payload" hint="JSON" problem={problem}>
+      {(props) => (
+        <textarea
+          {...props}
+          className="code-area"
+          rows={Math.min(18, Math.max(6, text.split('\n').length))}
+          spellCheck={false}
+          value={text}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Field>
+  )
+}
+
+function problemOf(text: string): string | null {
+  try {
+    JSON.parse(text)
+    return null
+  } catch (error) {
+    return error instanceof Error ? error.message : 'this is not JSON'
+  }
+}

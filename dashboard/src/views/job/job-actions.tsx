@@ -1,0 +1,112 @@
+// What can be done to a job: the likely one as a button, the others in a menu.
+
+import { type ReactNode, useState } from 'react'
+import { useRights } from '../../api/looks.js'
+import { change } from '../../api/request.js'
+import type { JobView } from '../../api/types.js'
+import { canDo, canRunNow, canUpdate } from '../../job-actions.js'
+import { segment } from '../../links.js'
+import { useAction } from '../../parts/action.js'
+import { Button } from '../../parts/button.js'
+import { Confirm } from '../../parts/confirm.js'
+import { Menu, type MenuEntry } from '../../parts/menu.js'
+import { CloneDialog } from './clone-dialog.js'
+import { PriorityDialog } from './priority-dialog.js'
+import { RescheduleDialog } from './reschedule-dialog.js'
+
+type Open = 'cancel' | 'discard' | 'reschedule' | 'priority' | 'clone'
+
+function pathOf(job: JobView, verb: string): string {
+  return `v1/jobs/${segment(job.id)}/${verb}`
+}
+
+export function JobActions({ job }: { readonly job: JobView }): ReactNode {
+  const { operate, enqueue } = useRights()
+  const { isBusy, run } = useAction()
+  const [open, setOpen] = useState<Open | null>(null)
+  const post = (verb: string, done: string) => void run(() => change('POST', pathOf(job, verb)), done)
+  if (!operate && !enqueue) return null
+  const entries: readonly (MenuEntry | null)[] = [
+    operate && canUpdate(job.state)
+      ? { label: 'Reschedule…', icon: 'clock', onChoose: () => setOpen('reschedule') }
+      : null,
+    operate && canUpdate(job.state)
+      ? { label: 'Change priority…', icon: 'bolt', onChoose: () => setOpen('priority') }
+      : null,
+    enqueue ? { label: 'Clone and edit…', icon: 'copy', onChoose: () => setOpen('clone') } : null,
+    operate && canDo('discard', job.state)
+      ? { label: 'Discard…', icon: 'trash', isDanger: true, onChoose: () => setOpen('discard') }
+      : null,
+  ]
+  const offered = entries.filter((entry): entry is MenuEntry => entry !== null)
+  return (
+    <>
+      {operate && canDo('requeue', job.state) ? (
+        <Button kind="primary" icon="replay" isBusy={isBusy} onClick={() => post('requeue', 'The job is requeued')}>
+          Requeue
+        </Button>
+      ) : null}
+      {operate && canRunNow(job.state) ? (
+        <Button kind="primary" icon="play" isBusy={isBusy} onClick={() => post('run', 'The job is due now')}>
+          Run now
+        </Button>
+      ) : null}
+      {operate && canDo('cancel', job.state) ? (
+        <Button icon="close" disabled={job.cancelRequested} onClick={() => setOpen('cancel')}>
+          {job.cancelRequested ? 'Cancel asked' : 'Cancel'}
+        </Button>
+      ) : null}
+      {offered.length === 0 ? null : <Menu label="More actions" entries={offered} />}
+      {open === null ? null : <ActionDialog job={job} open={open} onClose={() => setOpen(null)} />}
+    </>
+  )
+}
+
+interface ActionDialogProps {
+  readonly job: JobView
+  readonly open: Open
+  readonly onClose: () => void
+}
+
+function ActionDialog({ job, open, onClose }: ActionDialogProps): ReactNode {
+  switch (open) {
+    case 'reschedule':
+      return <RescheduleDialog job={job} onClose={onClose} />
+    case 'priority':
+      return <PriorityDialog job={job} onClose={onClose} />
+    case 'clone':
+      return <CloneDialog job={job} onClose={onClose} />
+    case 'cancel':
+      return (
+        <Confirm
+          title={`Cancel this ${job.type}?`}
+          verb="Cancel the job"
+          isDanger
+          work={() => change('POST', pathOf(job, 'cancel'))}
+          done={job.state === 'running' ? 'Its worker is asked to stop it' : 'The job is cancelled'}
+          onClose={onClose}
+        >
+          <p>
+            {job.state === 'running'
+              ? 'Its worker is told, and the handler’s signal fires. It ends as cancelled unless it succeeds first.'
+              : 'It will not run, and jobs that come after it follow their own rule. This cannot be taken back.'}
+          </p>
+        </Confirm>
+      )
+    case 'discard':
+      return (
+        <Confirm
+          title={`Discard this ${job.type}?`}
+          verb="Discard the job"
+          isDanger
+          work={() => change('POST', pathOf(job, 'discard'))}
+          done="The job is discarded"
+          onClose={onClose}
+        >
+          <p>
+            It leaves the dead letters as cancelled and is pruned after the retention time. This cannot be taken back.
+          </p>
+        </Confirm>
+      )
+  }
+}

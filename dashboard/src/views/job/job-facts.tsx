@@ -1,0 +1,87 @@
+// The facts about a job beside its story.
+
+import type { ReactNode } from 'react'
+import { Link } from 'wouter'
+import type { JobView } from '../../api/types.js'
+import { quote } from '../../filter/terms.js'
+import { jobPath, jobsPath, queuePath } from '../../links.js'
+import { CopyButton } from '../../parts/copy.js'
+import { type Fact, Facts, fact } from '../../parts/facts.js'
+import { Time } from '../../parts/time.js'
+import { durationText } from '../../time/format.js'
+
+export function JobFacts({ job }: { readonly job: JobView }): ReactNode {
+  const time = (at: string | null) => (at === null ? null : <Time at={at} />)
+  const facts: readonly (Fact | null)[] = [
+    fact(
+      'Id',
+      <span className="with-copy">
+        <code>{job.id}</code>
+        <CopyButton text={job.id} label="Copy the id" />
+      </span>,
+    ),
+    fact('Type', <FilterLink filter={`type:${quote(job.type)}`} text={job.type} />),
+    fact('Queue', <Link href={queuePath(job.queue)}>{job.queue}</Link>),
+    fact('Attempt', `${job.attempt} of ${job.maxAttempts}`),
+    job.crashes === 0 ? null : fact('Crashes', String(job.crashes)),
+    fact('Priority', String(job.priority)),
+    fact('Created', time(job.createdAt)),
+    fact('Runs', time(job.runAt)),
+    fact('Started', time(job.startedAt)),
+    fact('Finished', time(job.finishedAt)),
+    fact('Took', tookOf(job)),
+    job.worker === null
+      ? null
+      : fact('Worker', <FilterLink filter={`worker:${quote(job.worker)}`} text={job.worker} />),
+    job.state === 'running' ? fact('Leased until', time(job.leasedUntil)) : null,
+    job.tags.length === 0 ? null : fact('Tags', <Tags tags={job.tags} />),
+    job.idempotencyKey === null ? null : fact('Idempotency key', <code>{job.idempotencyKey}</code>),
+    job.schedule === null
+      ? null
+      : fact('Schedule', <FilterLink filter={`schedule:${quote(job.schedule.name)}`} text={job.schedule.name} />),
+    job.after.length === 0 ? null : fact('Comes after', <Parents job={job} />),
+    job.version === 1 ? null : fact('Payload version', String(job.version)),
+  ]
+  return <Facts facts={facts} />
+}
+
+function FilterLink({ filter, text }: { readonly filter: string; readonly text: string }): ReactNode {
+  return <Link href={jobsPath(filter)}>{text}</Link>
+}
+
+function Tags({ tags }: { readonly tags: readonly string[] }): ReactNode {
+  return (
+    <span className="tags">
+      {tags.map((tag) => (
+        <Link key={tag} href={jobsPath(`tag:${quote(tag)}`)} className="tag">
+          {tag}
+        </Link>
+      ))}
+    </span>
+  )
+}
+
+const PARENTS_SHOWN = 10
+
+function Parents({ job }: { readonly job: JobView }): ReactNode {
+  const more = job.after.length - PARENTS_SHOWN
+  return (
+    <>
+      {job.after.slice(0, PARENTS_SHOWN).map((id) => (
+        <Link key={id} href={jobPath(id)} className="parent">
+          <code>…{id.slice(-8)}</code>
+        </Link>
+      ))}
+      {more > 0 ? ` and ${more} more` : ''}
+      <span className="faint">
+        {' '}
+        ({job.onParentDead === 'cancel' ? 'cancelled if one dies' : 'runs even if one dies'})
+      </span>
+    </>
+  )
+}
+
+function tookOf({ startedAt, finishedAt }: JobView): string | null {
+  if (startedAt === null || finishedAt === null) return null
+  return durationText(Date.parse(finishedAt) - Date.parse(startedAt))
+}

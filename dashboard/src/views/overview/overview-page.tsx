@@ -1,0 +1,56 @@
+// Everything at one look: what is wrong, how much flows, where it waits.
+
+import type { ReactNode } from 'react'
+import { Link } from 'wouter'
+import { useOverview } from '../../api/looks.js'
+import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
+import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Page } from '../../shell/page.js'
+import { chooseQueues } from '../queues/choose-queues.js'
+import { QueueTable } from '../queues/queue-table.js'
+import { Tiles } from './tiles.js'
+import { Warnings } from './warnings.js'
+
+const QUEUES_SHOWN = 12
+
+export function OverviewPage(): ReactNode {
+  const overview = useOverview()
+  return (
+    <Page title="Overview">
+      <Warnings />
+      {overview.value === null ? (
+        overview.error === null ? (
+          <Waiting rows={8} />
+        ) : (
+          <Failed error={overview.error} onRetry={overview.refresh} />
+        )
+      ) : overview.value.queues.length === 0 ? (
+        <Empty
+          icon="queues"
+          title="No job has been enqueued yet"
+          command={`npx holdfast enqueue hello '{"name":"world"}'`}
+        >
+          Enqueue one from the shell, from your code, or with a POST to <code>/v1/jobs</code>. It appears here at once.
+        </Empty>
+      ) : (
+        <>
+          <Tiles overview={overview.value} />
+          <div className="section-head">
+            <h2>Activity</h2>
+            <RangeSwitch />
+          </div>
+          <ChartPanel queue={null} />
+          <div className="section-head">
+            <h2>Queues</h2>
+            {overview.value.queues.length > QUEUES_SHOWN ? (
+              <Link href="/queues" className="more-link">
+                All {overview.value.queues.length} queues
+              </Link>
+            ) : null}
+          </div>
+          <QueueTable queues={chooseQueues(overview.value.queues, QUEUES_SHOWN)} isExact={overview.value.exact} />
+        </>
+      )}
+    </Page>
+  )
+}

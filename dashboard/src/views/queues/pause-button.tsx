@@ -1,0 +1,65 @@
+// Pausing a queue, after a question, and resuming it.
+
+import { type ReactNode, useState } from 'react'
+import { useRights } from '../../api/looks.js'
+import { change } from '../../api/request.js'
+import type { QueueOverview } from '../../api/types.js'
+import { segment } from '../../links.js'
+import { countOf } from '../../numbers.js'
+import { useAction } from '../../parts/action.js'
+import { Button } from '../../parts/button.js'
+import { Confirm } from '../../parts/confirm.js'
+
+export function PauseButton({
+  queue,
+  isSmall = false,
+}: {
+  readonly queue: Pick<QueueOverview, 'name' | 'paused' | 'ready' | 'running'>
+  readonly isSmall?: boolean
+}): ReactNode {
+  const { operate } = useRights()
+  const { isBusy, run } = useAction()
+  const [isAsking, setAsking] = useState(false)
+  if (!operate) return null
+  const { name, paused, ready, running } = queue
+  const path = (verb: 'pause' | 'resume') => `v1/queues/${segment(name)}/${verb}`
+  if (paused) {
+    return (
+      <Button
+        icon="play"
+        kind={isSmall ? 'quiet' : 'primary'}
+        isBusy={isBusy}
+        aria-label={`Resume ${name}`}
+        onClick={() => void run(() => change('POST', path('resume')), `${name} is resumed`)}
+      >
+        Resume
+      </Button>
+    )
+  }
+  return (
+    <>
+      <Button
+        icon="pause"
+        kind={isSmall ? 'quiet' : 'plain'}
+        aria-label={`Pause ${name}`}
+        onClick={() => setAsking(true)}
+      >
+        Pause
+      </Button>
+      {isAsking ? (
+        <Confirm
+          title={`Pause ${name}?`}
+          verb="Pause the queue"
+          work={() => change('POST', path('pause'))}
+          done={`${name} is paused`}
+          onClose={() => setAsking(false)}
+        >
+          <p>
+            It goes on taking jobs and gives none to workers: {countOf(ready, 'ready job')} will wait.{' '}
+            {running === 0 ? '' : `${countOf(running, 'job')} already running will finish.`}
+          </p>
+        </Confirm>
+      ) : null}
+    </>
+  )
+}

@@ -1,0 +1,106 @@
+// One queue: its numbers, its charts, its settings.
+
+import { type ReactNode, useState } from 'react'
+import { Link } from 'wouter'
+import { useOverview, useRights } from '../../api/looks.js'
+import type { QueueOverview } from '../../api/types.js'
+import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
+import { quote } from '../../filter/terms.js'
+import { jobsPath, segment } from '../../links.js'
+import { countText, rateText } from '../../numbers.js'
+import { Button } from '../../parts/button.js'
+import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Icon } from '../../parts/icons.js'
+import { Tile } from '../../parts/tile.js'
+import { Page } from '../../shell/page.js'
+import { durationText } from '../../time/format.js'
+import { PauseButton } from './pause-button.js'
+import { SettingsDialog } from './settings-dialog.js'
+import { SettingsFacts } from './settings-facts.js'
+
+export function QueuePage({ name }: { readonly name: string }): ReactNode {
+  const { value, error, refresh } = useOverview()
+  const { operate } = useRights()
+  const [isEditing, setEditing] = useState(false)
+  const queue = value?.queues.find((candidate) => candidate.name === name)
+  const back = (
+    <Link href="/queues" className="back" aria-label="All queues">
+      <Icon name="left" />
+    </Link>
+  )
+  if (queue === undefined) {
+    return (
+      <Page title={name} before={back}>
+        {value !== null ? (
+          <Empty icon="queues" title="There is no such queue" command={`npx holdfast enqueue hello --queue ${name}`}>
+            A queue exists from its first job on.
+          </Empty>
+        ) : error === null ? (
+          <Waiting />
+        ) : (
+          <Failed error={error} onRetry={refresh} />
+        )}
+      </Page>
+    )
+  }
+  return (
+    <Page
+      title={name}
+      before={back}
+      beside={queue.paused ? <span className="tag tag-warning">paused</span> : null}
+      actions={
+        <>
+          <PauseButton queue={queue} />
+          {operate ? (
+            <Button icon="edit" onClick={() => setEditing(true)}>
+              Settings
+            </Button>
+          ) : null}
+          <Link href={jobsPath(`queue:${quote(name)}`)} className="button button-plain">
+            <Icon name="jobs" /> Jobs
+          </Link>
+        </>
+      }
+    >
+      <QueueTiles queue={queue} isExact={value?.exact ?? true} />
+      <div className="section-head">
+        <h2>Activity</h2>
+        <RangeSwitch />
+      </div>
+      <ChartPanel queue={name} />
+      <div className="section-head">
+        <h2>Settings</h2>
+      </div>
+      <SettingsFacts settings={queue.settings} />
+      {isEditing ? <SettingsDialog queue={queue} onClose={() => setEditing(false)} /> : null}
+    </Page>
+  )
+}
+
+function QueueTiles({ queue, isExact }: { readonly queue: QueueOverview; readonly isExact: boolean }): ReactNode {
+  const to = (state: string) => jobsPath(`state:${state} queue:${quote(queue.name)}`)
+  const count = (value: number) => countText(value, isExact || value < 10_000)
+  const { rates } = queue
+  return (
+    <div className="tiles">
+      <Tile label="Throughput" value={rateText(rates.succeeded)} unit="/s" href={to('succeeded')} state="succeeded">
+        {rateText(rates.enqueued)}/s enqueued
+      </Tile>
+      <Tile label="Ready" value={count(queue.ready)} href={to('ready')} state="ready">
+        {queue.ready === 0 ? 'nothing waits' : `oldest ${durationText(queue.oldestAgeS * 1_000)}`}
+      </Tile>
+      <Tile label="Running" value={count(queue.running)} href={to('running')} state="running">
+        {queue.workers === 0 ? 'no live worker' : `${queue.workers} workers, ${queue.slots} slots`}
+      </Tile>
+      <Tile label="Retrying" value={count(queue.retrying)} href={to('retrying')} state="retrying">
+        {rateText(rates.failed)}/s fail
+      </Tile>
+      <Tile label="Scheduled" value={count(queue.scheduled)} href={to('scheduled')} state="scheduled">
+        {queue.blocked === 0 ? 'none blocked' : `${count(queue.blocked)} blocked`}
+      </Tile>
+      <Tile label="Dead" value={count(queue.dead)} href={`/dead?queue=${segment(queue.name)}`} state="dead">
+        {rates.dead === 0 ? 'none in the last minute' : `${rateText(rates.dead * 60)} in the last minute`}
+      </Tile>
+    </div>
+  )
+}

@@ -1,0 +1,143 @@
+// Queues as rows: what waits, what runs, how old, who serves it.
+
+import type { ReactNode } from 'react'
+import { Link } from 'wouter'
+import { DEPTH_STATES, type QueueOverview } from '../../api/types.js'
+import { quote } from '../../filter/terms.js'
+import { jobsPath, queuePath } from '../../links.js'
+import { countText, rateText, shareOf, wholeText } from '../../numbers.js'
+import { durationText } from '../../time/format.js'
+import { PauseButton } from './pause-button.js'
+
+export function QueueTable({
+  queues,
+  isExact,
+  canPause = false,
+}: {
+  readonly queues: readonly QueueOverview[]
+  readonly isExact: boolean
+  readonly canPause?: boolean
+}): ReactNode {
+  const deepest = Math.max(1, ...queues.map(depthOf))
+  return (
+    <div className="table-frame">
+      <table className="table">
+        <caption className="only-read">Queues</caption>
+        <thead>
+          <tr>
+            <th scope="col">Queue</th>
+            <th scope="col" className="wide">
+              Depth
+            </th>
+            <th scope="col" className="number">
+              Ready
+            </th>
+            <th scope="col" className="number">
+              Running
+            </th>
+            <th scope="col" className="number wide">
+              Retrying
+            </th>
+            <th scope="col" className="number">
+              Dead
+            </th>
+            <th scope="col" className="number wide">
+              Oldest
+            </th>
+            <th scope="col" className="number wide">
+              In / out
+            </th>
+            <th scope="col" className="number wide">
+              Workers
+            </th>
+            {canPause ? (
+              <th scope="col" className="row-actions">
+                <span className="only-read">Actions</span>
+              </th>
+            ) : null}
+          </tr>
+        </thead>
+        <tbody>
+          {queues.map((queue) => (
+            <QueueRow key={queue.name} queue={queue} deepest={deepest} isExact={isExact} canPause={canPause} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+interface RowProps {
+  readonly queue: QueueOverview
+  readonly deepest: number
+  readonly isExact: boolean
+  readonly canPause: boolean
+}
+
+function QueueRow({ queue, deepest, isExact, canPause }: RowProps): ReactNode {
+  const { name, paused, ready, running, retrying, dead, oldestAgeS, rates, workers, slots } = queue
+  const isUnserved = workers === 0 && ready > 0
+  const cell = (state: 'ready' | 'running' | 'retrying' | 'dead', count: number) => (
+    <Link
+      className={count === 0 ? 'count count-none' : 'count'}
+      data-state={state}
+      href={jobsPath(`state:${state} queue:${quote(name)}`)}
+    >
+      {countText(count, isExact || count < 10_000)}
+    </Link>
+  )
+  return (
+    <tr data-row tabIndex={-1}>
+      <th scope="row">
+        <Link href={queuePath(name)} className="name" data-open>
+          {name}
+        </Link>
+        {paused ? <span className="tag tag-warning">paused</span> : null}
+        {isUnserved ? <span className="tag tag-danger">no worker</span> : null}
+      </th>
+      <td className="wide">
+        <DepthBar queue={queue} deepest={deepest} />
+      </td>
+      <td className="number">{cell('ready', ready)}</td>
+      <td className="number">{cell('running', running)}</td>
+      <td className="number wide">{cell('retrying', retrying)}</td>
+      <td className="number">{cell('dead', dead)}</td>
+      <td className="number wide">
+        {ready === 0 ? <span className="faint">–</span> : durationText(oldestAgeS * 1_000)}
+      </td>
+      <td className="number wide">
+        {rateText(rates.enqueued)} / {rateText(rates.succeeded)}
+        <span className="faint"> /s</span>
+      </td>
+      <td className="number wide" title={`${wholeText(slots)} slots`}>
+        {workers}
+      </td>
+      {canPause ? (
+        <td className="row-actions">
+          <PauseButton queue={queue} isSmall />
+        </td>
+      ) : null}
+    </tr>
+  )
+}
+
+function depthOf(queue: QueueOverview): number {
+  return DEPTH_STATES.reduce((sum, state) => sum + queue[state], 0)
+}
+
+/** How the jobs of a queue are spread over the states, as long as its share of the deepest queue. */
+function DepthBar({ queue, deepest }: { readonly queue: QueueOverview; readonly deepest: number }): ReactNode {
+  const depth = depthOf(queue)
+  // The root makes small queues visible beside one that is a thousand times deeper.
+  const width = Math.sqrt(shareOf(depth, deepest)) * 100
+  const title = DEPTH_STATES.filter((state) => queue[state] > 0).map((state) => `${wholeText(queue[state])} ${state}`)
+  return (
+    <span className="depth-bar" title={title.join(', ') || 'empty'} role="img" aria-label={title.join(', ') || 'empty'}>
+      <span className="depth-bar-fill" style={{ width: `${width}%` }}>
+        {DEPTH_STATES.map((state) =>
+          queue[state] === 0 ? null : <span key={state} data-state={state} style={{ flexGrow: queue[state] }} />,
+        )}
+      </span>
+    </span>
+  )
+}

@@ -1,0 +1,51 @@
+// All queues.
+
+import { type ReactNode, useState } from 'react'
+import { useOverview, useRights } from '../../api/looks.js'
+import { countOf } from '../../numbers.js'
+import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Page } from '../../shell/page.js'
+import { findQueues } from './choose-queues.js'
+import { QueueTable } from './queue-table.js'
+
+const ROWS_MAX = 200
+
+export function QueuesPage(): ReactNode {
+  const { value, error, refresh } = useOverview()
+  const { operate } = useRights()
+  const [text, setText] = useState('')
+  if (value === null) {
+    return <Page title="Queues">{error === null ? <Waiting /> : <Failed error={error} onRetry={refresh} />}</Page>
+  }
+  const found = findQueues(value.queues, text, ROWS_MAX)
+  return (
+    <Page title="Queues" beside={<span className="page-count">{value.queues.length}</span>}>
+      {value.queues.length === 0 ? (
+        <Empty icon="queues" title="No queue yet" command="npx holdfast enqueue hello --queue default">
+          A queue exists from its first job on, or once it is paused or given settings.
+        </Empty>
+      ) : (
+        <>
+          {value.queues.length > 8 ? (
+            <input
+              type="search"
+              className="find"
+              placeholder="Find a queue"
+              aria-label="Find a queue"
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+            />
+          ) : null}
+          {found.length === 0 ? (
+            <Empty icon="search" title={`No queue’s name holds “${text}”`} />
+          ) : (
+            <QueueTable queues={found} isExact={value.exact} canPause={operate} />
+          )}
+          {found.length === ROWS_MAX ? (
+            <p className="page-note">The first {countOf(ROWS_MAX, 'queue')} are shown; type to find others.</p>
+          ) : null}
+        </>
+      )}
+    </Page>
+  )
+}

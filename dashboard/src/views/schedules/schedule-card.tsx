@@ -1,0 +1,120 @@
+// One schedule: its expression, its words, its next runs in its zone and in the reader's.
+
+import { type ReactNode, useState } from 'react'
+import { Link, useLocation } from 'wouter'
+import { useRights } from '../../api/looks.js'
+import { change } from '../../api/request.js'
+import type { ScheduleView } from '../../api/types.js'
+import { quote } from '../../filter/terms.js'
+import { jobPath, jobsPath, queuePath, segment } from '../../links.js'
+import { useAction } from '../../parts/action.js'
+import { Button } from '../../parts/button.js'
+import { Time } from '../../parts/time.js'
+import { NextRuns } from './next-runs.js'
+import { cronWords } from './words.js'
+
+const CATCH_UP = {
+  skip: 'missed runs are left out',
+  latest: 'the latest missed run is made up for',
+  all: 'all missed runs are made up for',
+} as const
+
+export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }): ReactNode {
+  const [isOpen, setOpen] = useState(false)
+  const { name, cron, zone, queue, type, paused, nextAt, lastAt, lastJobId, catchUp, overlap } = schedule
+  return (
+    <article className="card" data-row tabIndex={-1}>
+      <header className="card-head">
+        <h2>{name}</h2>
+        {paused ? <span className="tag tag-warning">paused</span> : null}
+        {nextAt === null && !paused ? <span className="tag tag-danger">never fires again</span> : null}
+        <span className="card-actions">
+          <ScheduleActions schedule={schedule} />
+        </span>
+      </header>
+      <p className="schedule-words">{cronWords(cron) ?? 'An expression that cannot be put in words'}</p>
+      <p className="schedule-facts">
+        <code>{cron}</code>
+        <span>{zone}</span>
+        <span>
+          <Link href={jobsPath(`schedule:${quote(name)}`)} data-open>
+            {type}
+          </Link>{' '}
+          in <Link href={queuePath(queue)}>{queue}</Link>
+        </span>
+        <span>next {paused ? <span className="faint">when resumed</span> : <Time at={nextAt} />}</span>
+        <span>
+          last{' '}
+          {lastJobId === null ? (
+            <Time at={lastAt} />
+          ) : (
+            <Link href={jobPath(lastJobId)}>
+              <Time at={lastAt} />
+            </Link>
+          )}
+        </span>
+        <button
+          type="button"
+          className="text-button"
+          data-expand
+          aria-expanded={isOpen}
+          onClick={() => setOpen(!isOpen)}
+        >
+          {isOpen ? 'Hide the next runs' : 'Next runs'}
+        </button>
+      </p>
+      {isOpen ? (
+        <>
+          <NextRuns schedule={schedule} />
+          <p className="faint">
+            {CATCH_UP[catchUp] ?? ''};{' '}
+            {overlap === 'skip' ? 'a run is left out while the one before is unfinished' : 'runs may overlap'}
+          </p>
+        </>
+      ) : null}
+    </article>
+  )
+}
+
+function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: ScheduleView }): ReactNode {
+  const { operate } = useRights()
+  const { isBusy, run } = useAction()
+  const [, go] = useLocation()
+  if (!operate) return null
+  const path = (verb: string) => `v1/schedules/${segment(name)}/${verb}`
+  const runNow = async () => {
+    let id: string | undefined
+    const isDone = await run(async () => {
+      id = (await change<{ id?: string } | null>('POST', path('run')))?.id
+    }, `${name} runs now, outside its times`)
+    if (isDone && id !== undefined) go(jobPath(id))
+  }
+  return (
+    <>
+      <Button icon="bolt" isBusy={isBusy} aria-label={`Run ${name} now`} onClick={() => void runNow()}>
+        Run now
+      </Button>
+      {paused ? (
+        <Button
+          icon="play"
+          kind="primary"
+          isBusy={isBusy}
+          aria-label={`Resume ${name}`}
+          onClick={() => void run(() => change('POST', path('resume')), `${name} is resumed`)}
+        >
+          Resume
+        </Button>
+      ) : (
+        <Button
+          icon="pause"
+          kind="quiet"
+          isBusy={isBusy}
+          aria-label={`Pause ${name}`}
+          onClick={() => void run(() => change('POST', path('pause')), `${name} is paused`)}
+        >
+          Pause
+        </Button>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,41 @@
+// Schedules: when each fires, in plain words.
+
+import type { ReactNode } from 'react'
+import { readSchedules } from '../../api/read.js'
+import { useResource } from '../../api/resource.js'
+import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Page } from '../../shell/page.js'
+import { ScheduleCard } from './schedule-card.js'
+
+const CARDS_MAX = 200
+
+const EXAMPLE = `await holdfast.schedule('nightly-report', {
+  cron: '0 3 * * *', zone: 'Europe/Berlin',
+  job: 'report', payload: { kind: 'daily' },
+})`
+
+export function SchedulesPage(): ReactNode {
+  const { value, error, refresh } = useResource('v1/schedules', { everyMs: 5_000, read: readSchedules })
+  return (
+    <Page title="Schedules" beside={value === null ? null : <span className="page-count">{value.length}</span>}>
+      {value === null ? (
+        error === null ? (
+          <Waiting />
+        ) : (
+          <Failed error={error} onRetry={refresh} />
+        )
+      ) : value.length === 0 ? (
+        <Empty icon="schedules" title="No schedule yet">
+          <p>A schedule enqueues a job at the times of a cron expression. Set one in your code:</p>
+          <pre className="block">{EXAMPLE}</pre>
+        </Empty>
+      ) : (
+        <div className="schedule-list">
+          {value.slice(0, CARDS_MAX).map((schedule) => (
+            <ScheduleCard key={schedule.name} schedule={schedule} />
+          ))}
+        </div>
+      )}
+    </Page>
+  )
+}

@@ -1,0 +1,92 @@
+// One worker: its heartbeat, its slots, the jobs in its hands.
+
+import { type ReactNode, useState } from 'react'
+import { Link } from 'wouter'
+import type { WorkerView } from '../../api/types.js'
+import { jobPath, queuePath } from '../../links.js'
+import { countOf } from '../../numbers.js'
+import { Meter } from '../../parts/meter.js'
+import { Time } from '../../parts/time.js'
+import { durationText } from '../../time/format.js'
+
+const LATE_MS = 15_000
+const QUEUES_SHOWN = 6
+
+export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNode {
+  const [isOpen, setOpen] = useState(false)
+  const { id, host, pid, version, queues, concurrency, running, draining, heartbeatAgeMs, live, startedAt, jobs } =
+    worker
+  const beat = !live ? 'gone' : heartbeatAgeMs > LATE_MS ? 'late' : 'live'
+  const more = queues.length - QUEUES_SHOWN
+  return (
+    <article className="card worker" data-row tabIndex={-1} data-beat={beat}>
+      <header className="card-head">
+        <span className="beat" data-beat={beat} aria-hidden="true" />
+        <h2 title={id}>{id}</h2>
+        {draining ? <span className="tag tag-warning">draining</span> : null}
+        {beat === 'gone' ? <span className="tag tag-danger">gone</span> : null}
+        {beat === 'late' ? <span className="tag tag-warning">late</span> : null}
+      </header>
+      <div className="worker-slots">
+        <Meter
+          label={`Slots of ${id}`}
+          value={running}
+          total={concurrency}
+          tone={running >= concurrency ? 'warning' : 'accent'}
+        />
+        <span>
+          {running}/{concurrency}
+        </span>
+      </div>
+      <p className="worker-facts">
+        <span>heartbeat {durationText(heartbeatAgeMs)} ago</span>
+        <span>
+          {host} · pid {pid}
+        </span>
+        <span>{version}</span>
+        <span>
+          up since <Time at={startedAt} />
+        </span>
+      </p>
+      <p className="worker-queues">
+        {queues.slice(0, QUEUES_SHOWN).map((queue) => (
+          <Link key={queue} href={queuePath(queue)} className="tag">
+            {queue}
+          </Link>
+        ))}
+        {more > 0 ? <span className="faint">and {more} more</span> : null}
+      </p>
+      {jobs.length === 0 ? null : (
+        <>
+          <button
+            type="button"
+            className="text-button"
+            data-expand
+            aria-expanded={isOpen}
+            onClick={() => setOpen(!isOpen)}
+          >
+            {isOpen ? 'Hide its jobs' : `Its ${countOf(jobs.length, 'job')}`}
+          </button>
+          {isOpen ? <CurrentJobs jobs={jobs} running={running} /> : null}
+        </>
+      )}
+    </article>
+  )
+}
+
+function CurrentJobs({ jobs, running }: { readonly jobs: WorkerView['jobs']; readonly running: number }): ReactNode {
+  return (
+    <>
+      <ul className="current-jobs">
+        {jobs.map(({ id, type, startedAt }) => (
+          <li key={id}>
+            <Link href={jobPath(id)}>{type}</Link>
+            <code className="faint">…{id.slice(-8)}</code>
+            <Time at={startedAt} />
+          </li>
+        ))}
+      </ul>
+      {running > jobs.length ? <p className="faint">and {running - jobs.length} more</p> : null}
+    </>
+  )
+}

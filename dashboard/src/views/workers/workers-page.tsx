@@ -1,0 +1,49 @@
+// Workers: who lives, how busy each is, what it runs.
+
+import type { ReactNode } from 'react'
+import { readWorkers } from '../../api/read.js'
+import { useResource } from '../../api/resource.js'
+import { countOf } from '../../numbers.js'
+import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Meter } from '../../parts/meter.js'
+import { Page } from '../../shell/page.js'
+import { WorkerCard } from './worker-card.js'
+
+const CARDS_MAX = 200
+
+export function WorkersPage(): ReactNode {
+  const { value, error, refresh } = useResource('v1/workers', { everyMs: 3_000, read: readWorkers })
+  const live = value?.filter((worker) => worker.live) ?? []
+  const slots = live.reduce((sum, { concurrency }) => sum + concurrency, 0)
+  const running = live.reduce((sum, worker) => sum + worker.running, 0)
+  return (
+    <Page title="Workers" beside={value === null ? null : <span className="page-count">{live.length}</span>}>
+      {value === null ? (
+        error === null ? (
+          <Waiting />
+        ) : (
+          <Failed error={error} onRetry={refresh} />
+        )
+      ) : value.length === 0 ? (
+        <Empty icon="workers" title="No worker lives" command="npx holdfast worker ./jobs.js --queues default">
+          Jobs wait until one does. Start it with a module that exports your handlers; it appears here with its first
+          heartbeat.
+        </Empty>
+      ) : (
+        <>
+          <div className="fleet">
+            <Meter label="Slots in use" value={running} total={slots} />
+            <span>
+              {running} of {countOf(slots, 'slot')} in use on {countOf(live.length, 'live worker')}
+            </span>
+          </div>
+          <div className="worker-list">
+            {value.slice(0, CARDS_MAX).map((worker) => (
+              <WorkerCard key={worker.id} worker={worker} />
+            ))}
+          </div>
+        </>
+      )}
+    </Page>
+  )
+}

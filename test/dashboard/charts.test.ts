@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest'
+import { readSeries } from '../../dashboard/src/api/read.js'
+import {
+  ageLines,
+  axisTimeText,
+  depthLines,
+  latestOf,
+  peakOf,
+  RANGES,
+  stackOf,
+  throughputLines,
+  timesOf,
+} from '../../dashboard/src/charts/shape.js'
+import { durationMs } from '../../src/core/duration.js'
+import { BUCKET_MS, SERIES_KEPT_MS, SERIES_POINTS_MAX } from '../../src/core/operating.js'
+
+const points = readSeries({
+  points: [
+    {
+      at: '2026-11-15T12:00:00Z',
+      depth: { ready: 4, running: 2, retrying: 1, oldestAgeS: 3 },
+      enqueued: 50,
+      succeeded: 40,
+    },
+    { at: '2026-11-15T12:00:10Z', depth: null, enqueued: 20, succeeded: 10 },
+  ],
+})
+
+describe('lines', () => {
+  test('counts of a step become happenings per second', () => {
+    const [succeeded, enqueued] = throughputLines(points, 10)
+
+    expect(succeeded!.values).toEqual([4, 1])
+    expect(enqueued!.values).toEqual([5, 2])
+    expect(timesOf(points)).toEqual([1_794_744_000, 1_794_744_010])
+  })
+
+  test('a step without a sample leaves a gap, not a zero', () => {
+    expect(ageLines(points)[0]!.values).toEqual([3, null])
+    expect(depthLines(points).find(({ label }) => label === 'ready')!.values).toEqual([4, null])
+  })
+
+  test('stacked lines stand on each other, and an unknown point has nothing above it', () => {
+    const line = (...values: (number | null)[]) => ({ label: '', colour: '', values })
+
+    expect(stackOf([line(1, 2), line(10, null), line(100, 100)])).toEqual([
+      [1, 2],
+      [11, null],
+      [111, null],
+    ])
+  })
+
+  test('the latest value is the last that is known', () => {
+    const line = { label: '', colour: '', values: [3, 9, null] }
+
+    expect(latestOf(line)).toBe(9)
+    expect(peakOf(line)).toBe(9)
+    expect(latestOf({ ...line, values: [null] })).toBeNull()
+  })
+})
+
+describe('ranges', () => {
+  test('every range is one the store answers', () => {
+    for (const { value, step, stepS } of RANGES) {
+      const sinceMs = durationMs(value, { name: 'since' })
+      const stepMs = durationMs(step, { name: 'step' })
+
+      expect(stepMs).toBe(stepS * 1_000)
+      expect(stepMs % BUCKET_MS).toBe(0)
+      expect(sinceMs).toBeLessThanOrEqual(SERIES_KEPT_MS)
+      expect(sinceMs / stepMs + 1).toBeLessThanOrEqual(SERIES_POINTS_MAX)
+    }
+  })
+
+  test('marks of time show what tells them apart', () => {
+    const noon = Date.parse('2026-11-15T12:00:00Z') / 1_000
+    const midnight = Date.parse('2026-11-15T00:00:00Z') / 1_000
+
+    expect(axisTimeText(noon + 5, 15, true)).toBe('12:00:05')
+    expect(axisTimeText(noon, 600, true)).toBe('12:00')
+    expect(axisTimeText(midnight, 21_600, true)).toBe('15 Nov')
+    expect(axisTimeText(midnight, 600, true)).toBe('00:00')
+  })
+})
