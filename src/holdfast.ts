@@ -4,6 +4,7 @@ import { hostname } from 'node:os'
 import { Client, type ClientDeps, type ClientSettings } from './client/client.js'
 import { Events } from './client/events.js'
 import { StoreTime } from './client/store-time.js'
+import { Tally } from './client/tally.js'
 import { checkBoolean, checkKeys, checkName, checkWhole } from './core/check.js'
 import { type Duration, durationMs } from './core/duration.js'
 import { HoldfastError, show } from './core/errors.js'
@@ -96,13 +97,15 @@ export class Holdfast extends Client {
   readonly #store: Store
   readonly #events: Events
   readonly #upkeep: Upkeep | null
+  readonly #tally: Tally
   readonly #settings: HoldfastSettings
   #workers: readonly Worker[] = []
   #closing: Promise<void> | null = null
 
   /** Made by `connect` and `openHoldfast`. */
-  constructor(deps: ClientDeps, upkeep: Upkeep | null, settings: HoldfastSettings) {
+  constructor(deps: ClientDeps & { readonly tally: Tally }, upkeep: Upkeep | null, settings: HoldfastSettings) {
     super(deps, settings)
+    this.#tally = deps.tally
     this.#store = deps.store
     this.#events = deps.events
     this.#upkeep = upkeep
@@ -122,6 +125,7 @@ export class Holdfast extends Client {
         version: VERSION,
         host: hostname(),
         pid: process.pid,
+        tally: this.#tally,
         onDueIn: (dueInMs) => this.#upkeep?.nudge(dueInMs),
       },
       name === null ? options : { name, ...options },
@@ -144,6 +148,7 @@ export class Holdfast extends Client {
       await Promise.all(this.#workers.map((worker) => worker.stop()))
       await this.#upkeep?.stop()
       await super.close()
+      await this.#tally.close()
     } finally {
       await this.#store.close()
     }
@@ -160,13 +165,15 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
   const { ports, retentionMs } = settings
   const events = new Events()
   const time = await StoreTime.read(store, ports.clock)
+  const tally = new Tally({ store, ports, emit: events.emit })
   const upkeepOptions = typeof settings.upkeep === 'object' ? settings.upkeep : {}
   const upkeep = settings.upkeep
-    ? new Upkeep({ store, ports, emit: events.emit }, { ...upkeepOptions, retention: retentionMs })
+    ? new Upkeep({ store, ports, emit: events.emit, tally }, { ...upkeepOptions, retention: retentionMs })
     : null
   const onTimed = (delayMs: number) => upkeep?.nudge(delayMs)
   const onScheduled = () => upkeep?.nudgeSchedules()
-  const holdfast = new Holdfast({ store, ports, events, time, onTimed, onScheduled }, upkeep, settings)
+  const onBulk = () => upkeep?.nudgeBulks()
+  const holdfast = new Holdfast({ store, ports, events, time, tally, onTimed, onScheduled, onBulk }, upkeep, settings)
   upkeep?.start()
   return holdfast
 }

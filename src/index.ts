@@ -1,5 +1,6 @@
 // What `import … from 'holdfast'` gives.
 
+export type { BulkPreview, BulkRequest, BulksOptions } from './client/bulk.js'
 export type { Client } from './client/client.js'
 export { type CheckedJobOptions, defineJob, type JobOptions } from './client/define-job.js'
 export type {
@@ -10,12 +11,22 @@ export type {
   EntryOptions,
 } from './client/enqueue-many.js'
 export type { EnqueueOptions, JobTarget } from './client/enqueue-options.js'
+export type { FilterOptions } from './client/filter-options.js'
+export type { CreatedKey, KeyOptions } from './client/keys.js'
 export type { LimitOptions } from './client/limit-options.js'
+export type {
+  AuditNote,
+  AuditOptions,
+  CountOptions,
+  DeadGroupsOptions,
+  Health,
+  JobList,
+  ListOptions,
+  SeriesOptions,
+} from './client/look.js'
 export type {
   ByOption,
   Cancelled,
-  JobList,
-  ListOptions,
   QueueOptions,
   Requeued,
   RequeuedMany,
@@ -44,6 +55,9 @@ export {
   isHoldfastError,
 } from './core/errors.js'
 export type { Emit, HoldfastEvent } from './core/events.js'
+export { type Explanation, REASON_CODES, type Reason, type ReasonCode } from './core/explain.js'
+export { parseFilter } from './core/filter.js'
+export { formatFilter } from './core/filter-format.js'
 export type {
   AttemptView,
   JobFilter,
@@ -56,6 +70,27 @@ export type {
 } from './core/job.js'
 export type { StoredError } from './core/json.js'
 export type { JobLimits } from './core/limits.js'
+export {
+  type ApiKey,
+  type AuditEntry,
+  type AuditPage,
+  BULK_ACTIONS,
+  type BulkAction,
+  type BulkState,
+  type BulkView,
+  type CountResult,
+  type DeadGroup,
+  type Depth,
+  type Horizon,
+  KEY_SCOPES,
+  type KeyScope,
+  type Overview,
+  type PostgresHealth,
+  type QueueOverview,
+  type Rates,
+  type SeriesPoint,
+  type StoreHealth,
+} from './core/operating.js'
 export type { Clock, Ports, Random, Timer, Timers } from './core/ports.js'
 export type { Backoff, RetryOptions, RetryPolicy } from './core/retry.js'
 export type { CatchUp, Overlap } from './core/schedule.js'

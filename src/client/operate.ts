@@ -1,27 +1,19 @@
 // What operators do to jobs and queues, and how they look at them: checked arguments in, the store's word out.
 
-import {
-  checkChoice,
-  checkDate,
-  checkId,
-  checkKeys,
-  checkName,
-  checkText,
-  checkWhole,
-  TAG_LENGTH_MAX,
-} from '../core/check.js'
+import { checkDate, checkId, checkKeys, checkText, checkWhole } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
-import type { JobFilter, JobSummary, QueueSettings } from '../core/job.js'
+import { readFilter } from '../core/filter.js'
+import type { JobFilter, QueueSettings } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
-import { JOB_STATES, type JobState } from '../core/states.js'
+import type { JobState } from '../core/states.js'
 import { type JobChanges, PAGE_MAX, type Refused, type Store } from '../core/store.js'
 import { checkPriority } from './define-job.js'
+import { type FilterOptions, resolveFilter } from './filter-options.js'
 import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
 import { refusal } from './refusals.js'
 
 const BY_LENGTH_MAX = 200
-const LIST_LIMIT_DEFAULT = 50
 const REQUEUE_LIMIT_DEFAULT = 1_000
 const REQUEUE_LIMIT_MAX = 100_000
 
@@ -76,8 +68,8 @@ export async function requeueOne(store: Store, id: string, options?: ByOption): 
 
 /** Which dead jobs to revive. */
 export interface RequeueMany {
-  /** Fields that are absent match every dead job. */
-  readonly filter: Omit<JobFilter, 'state'>
+  /** Options that are absent match every dead job; or a filter in text, such as 'error:timeout queue:mail_*'. */
+  readonly filter: Pick<FilterOptions, 'queue' | 'type' | 'tag'> | string
   /** The most jobs to revive, from 1 to 100,000. Default 1,000. */
   readonly limit?: number
 }
@@ -94,9 +86,8 @@ export interface RequeuedMany {
 /** Revives dead jobs page by page, newest first, so that no call of the store grows with their number. */
 export async function requeueMany(store: Store, request: RequeueMany, options?: ByOption): Promise<RequeuedMany> {
   checkKeys('requeue', request, ['filter', 'limit'])
-  checkKeys('filter', request.filter, ['queue', 'type', 'tag'])
+  const filter = deadOnly(request.filter)
   const by = resolveBy('requeue', options)
-  const filter: JobFilter = { ...checkFilter(request.filter), state: 'dead' }
   let left = checkWhole('limit', request.limit ?? REQUEUE_LIMIT_DEFAULT, 1, REQUEUE_LIMIT_MAX)
   let requeued = 0
   const refused: Refused[] = []
@@ -116,6 +107,16 @@ export async function requeueMany(store: Store, request: RequeueMany, options?: 
     refused: refused.map(({ id, state, heldBy = null }) => ({ id, state, heldBy })),
     more: before !== null,
   }
+}
+
+function deadOnly(filter: RequeueMany['filter']): JobFilter {
+  if (typeof filter !== 'string') {
+    checkKeys('filter', filter, ['queue', 'type', 'tag'])
+    return { ...resolveFilter(filter), states: ['dead'] }
+  }
+  const { states = ['dead'], ...others } = readFilter(filter)
+  if (states.every((state) => state === 'dead')) return { ...others, states }
+  throw new HoldfastError('invalid_option', `requeue is for dead jobs, the filter asks for ${states.join(', ')}`)
 }
 
 /** What may be changed of a job that waits. */
@@ -168,39 +169,6 @@ export async function update(
 function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | null {
   if (delay !== undefined) return nowMs + durationMs(delay, { name: 'delay' })
   return runAt === null ? null : checkDate('runAt', runAt).getTime()
-}
-
-/** What a page of a list shows. */
-export interface ListOptions extends JobFilter {
-  /** The most jobs on a page, from 1 to 200. Default 50. */
-  readonly limit?: number
-  /** The `cursor` of the page before. Absent or null starts with the newest job. */
-  readonly cursor?: string | null
-}
-
-/** A page of a list. */
-export interface JobList {
-  /** Newest first. */
-  readonly jobs: readonly JobSummary[]
-  /** Give it to the next call; null at the end. A page may be short, even empty, and still have one. */
-  readonly cursor: string | null
-}
-
-export async function list(store: Store, options: ListOptions = {}): Promise<JobList> {
-  checkKeys('list', options, ['state', 'queue', 'type', 'tag', 'limit', 'cursor'])
-  const limit = checkWhole('limit', options.limit ?? LIST_LIMIT_DEFAULT, 1, PAGE_MAX)
-  const before = options.cursor == null ? null : checkId('cursor', options.cursor)
-  const page = await store.list({ filter: checkFilter(options), limit, before })
-  return { jobs: page.jobs, cursor: page.next }
-}
-
-function checkFilter({ state, queue, type, tag }: JobFilter): JobFilter {
-  return {
-    ...(state === undefined ? {} : { state: checkChoice('state', state, JOB_STATES) }),
-    ...(queue === undefined ? {} : { queue: checkName('queue', queue) }),
-    ...(type === undefined ? {} : { type: checkName('type', type) }),
-    ...(tag === undefined ? {} : { tag: checkText('tag', tag, TAG_LENGTH_MAX) }),
-  }
 }
 
 /** What a queue sets for the jobs in it that set nothing themselves. */

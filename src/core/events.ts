@@ -56,6 +56,14 @@ export type HoldfastEvent =
   | { readonly name: 'job.promoted'; readonly count: number }
   | { readonly name: 'schedule.fired'; readonly schedule: string; readonly tick: Date; readonly jobId: string | null }
   | { readonly name: 'schedule.broken'; readonly schedule: string; readonly error: Error }
+  | {
+      readonly name: 'bulk.stepped'
+      readonly id: string
+      readonly action: string
+      readonly moved: number
+      readonly refused: number
+      readonly state: string
+    }
   | { readonly name: 'prune.done'; readonly days: readonly string[]; readonly rows: number }
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }

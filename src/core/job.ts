@@ -158,12 +158,61 @@ export interface JobView {
 /** A job in a list: without what makes it heavy. */
 export type JobSummary = Omit<JobView, 'attempts' | 'logs' | 'progress' | 'result' | 'replays' | 'payload'>
 
-/** What a list is narrowed to. Fields that are absent match everything. */
+/** A value at a path of a payload. */
+export type JsonScalar = string | number | boolean | null
+
+/** One condition on the payload: what is found by going down the path, through keys of objects and indices of arrays. */
+export interface PayloadMatch {
+  readonly path: readonly string[]
+  /** It is one of these; null asks only that something is there. */
+  readonly anyOf: readonly JsonScalar[] | null
+}
+
+export type Comparison = '=' | '>' | '>=' | '<' | '<='
+
+export interface NumberMatch {
+  readonly op: Comparison
+  readonly value: number
+}
+
+/** A comparison with a moment, or with an age by the store's clock at the call: `<` an age is younger than it. */
+export type TimeMatch =
+  | { readonly op: Exclude<Comparison, '='>; readonly atMs: number }
+  | { readonly op: Exclude<Comparison, '='>; readonly ageMs: number }
+
+/**
+ * What a list is narrowed to; `parseFilter` reads it from text. Fields that are absent match everything, all that are
+ * present must match. A list of values matches any of them, and an empty one nothing. Lists of lists are terms that must
+ * match each. In queues, types and workers `*` stands for any run of characters.
+ */
 export interface JobFilter {
-  readonly state?: JobState
-  readonly queue?: string
-  readonly type?: string
-  readonly tag?: string
+  readonly states?: readonly JobState[]
+  readonly notStates?: readonly JobState[]
+  readonly queues?: readonly string[]
+  readonly notQueues?: readonly string[]
+  readonly types?: readonly string[]
+  readonly notTypes?: readonly string[]
+  /** For each term, the job carries one of its tags. */
+  readonly tags?: readonly (readonly string[])[]
+  /** The job carries none of these. */
+  readonly notTags?: readonly string[]
+  readonly reasons?: readonly DeadReason[]
+  /** The worker that runs it, or ran it last. */
+  readonly workers?: readonly string[]
+  readonly ids?: readonly string[]
+  /** Idempotency keys. */
+  readonly keys?: readonly string[]
+  /** Names of the schedules that made it. */
+  readonly schedules?: readonly string[]
+  /** Fingerprints of the errors of dead jobs. */
+  readonly fingerprints?: readonly string[]
+  /** For each term, the name or the message of its error holds one of the texts; A to Z count as a to z. */
+  readonly errors?: readonly (readonly string[])[]
+  readonly payload?: readonly PayloadMatch[]
+  readonly attempt?: readonly (readonly NumberMatch[])[]
+  readonly priority?: readonly (readonly NumberMatch[])[]
+  readonly created?: readonly TimeMatch[]
+  readonly finished?: readonly TimeMatch[]
 }
 
 /** Settings of a queue, kept in the store. */
@@ -214,6 +263,23 @@ export interface WorkerBeat {
   readonly running: number
   readonly draining: boolean
   readonly version: string
+  /** The types it has handlers for; null for any. */
+  readonly types: readonly string[] | null
+  /** Some of the jobs it runs, at most WORKER_JOBS_MAX, those that have run longest first. */
+  readonly jobs: readonly WorkerJob[]
+}
+
+/** The most jobs a worker tells about. */
+export const WORKER_JOBS_MAX = 50
+
+/** A job in a worker's hands, as the worker tells it. */
+export interface WorkerJob {
+  readonly id: string
+  readonly type: string
+  readonly queue: string
+  readonly attempt: number
+  /** By the store's clock, as well as the worker knows it. */
+  readonly startedAtMs: number
 }
 
 export interface WorkerView extends WorkerBeat {
@@ -231,4 +297,13 @@ export interface QueueStats {
   readonly dead: number
   /** Age of the job that has been ready longest, in seconds; 0 when none is. */
   readonly oldestAgeS: number
+  /** Of the newest ATTEMPTS_WINDOW jobs that succeeded or died, 99 in 100 took no more attempts; 0 when there are none. */
+  readonly attemptsP99: number
+  /** False when a count is over COUNT_EXACT_MAX and therefore estimated from a sample. */
+  readonly isExact: boolean
 }
+
+/** Up to this many jobs in a state are counted one by one. */
+export const COUNT_EXACT_MAX = 100_000
+/** How many finished jobs attemptsP99 looks at, the newest first. */
+export const ATTEMPTS_WINDOW = 1_000

@@ -29,6 +29,25 @@ import type {
   WorkerView,
 } from './job.js'
 import type { StoredError } from './json.js'
+import type {
+  ApiKey,
+  AuditPage,
+  AuditRecord,
+  AuditRequest,
+  BulkProgress,
+  BulkView,
+  CountResult,
+  DeadGroup,
+  DeadGroupsRequest,
+  NewApiKey,
+  NewBulk,
+  Overview,
+  QueueTally,
+  SeriesPoint,
+  SeriesRequest,
+  Standing,
+  StoreHealth,
+} from './operating.js'
 import type { DeadReason, JobState } from './states.js'
 
 /** Anything a query can be sent to inside the caller's transaction: a pg client, or an adapter of one line. */
@@ -40,6 +59,9 @@ export interface Queryable {
 export const BATCH_MAX = 5_000
 /** The most rows a page of a list holds. */
 export const PAGE_MAX = 200
+/** How many jobs one page of a list looks through at most, and how many one count. */
+export const LIST_WINDOW = 5_000
+export const COUNT_WINDOW_MAX = 100_000
 
 export interface ClaimRequest {
   /** Which queues to take from and how many of each at most, in this order. */
@@ -172,6 +194,10 @@ export interface JobPage {
   /** Where the next page continues, or null at the end. A page may be short, even empty, and still have one: a call looks
    *  through a bounded number of jobs. */
   readonly next: string | null
+  /** How many jobs were looked through. */
+  readonly searched: number
+  /** When the bound ended the page: the time in the id of the oldest job that was looked at. Otherwise null. */
+  readonly searchedTo: Date | null
 }
 
 /** How a finished job ended; for waiting on it. */
@@ -255,6 +281,15 @@ export interface Store {
   /** Drops finished jobs past their retention and what else has run out, and prepares the days to come. */
   prune(options: PruneOptions): Promise<Pruned>
 
+  /** Adds counts to the current ten seconds. They are for showing: this is the one call that counts twice when repeated. */
+  tally(tallies: readonly QueueTally[]): Promise<void>
+
+  /** Writes down how much is where, once in ten seconds for all processes. True when this call did. */
+  sample(): Promise<boolean>
+
+  /** Does one batch of one bulk action that is due, in one transaction. Null when none is. */
+  stepBulk(): Promise<BulkProgress | null>
+
   // — operators —
 
   cancel(ids: readonly string[], by: string): Promise<readonly CancelResult[]>
@@ -278,11 +313,51 @@ export interface Store {
   resumeSchedule(name: string, nextAtMs: number, by: string): Promise<boolean>
   schedules(): Promise<readonly ScheduleView[]>
 
+  /** Writes down a bulk action, to be done step by step. One whose id is known is answered as it is. */
+  startBulk(bulk: NewBulk): Promise<BulkView>
+  /** The newest bulk actions, newest first. `limit` is from 1 to PAGE_MAX. */
+  bulks(limit: number): Promise<readonly BulkView[]>
+  getBulk(id: string): Promise<BulkView | null>
+  /** Ends a bulk action; what it has done stays done. One that has ended is answered as it is, null when there is none. */
+  cancelBulk(id: string, by: string): Promise<BulkView | null>
+
+  /** Keeps an API key: its hash, never its secret. Answers the one that is there when the id is known. */
+  createKey(key: NewApiKey, by: string): Promise<ApiKey>
+  /** Every key, newest first, at most 1,000. */
+  keys(): Promise<readonly ApiKey[]>
+  findKey(id: string): Promise<(ApiKey & { readonly hash: string }) | null>
+  /** Ends a key at once. Null when there is none of that id. */
+  revokeKey(id: string, by: string): Promise<ApiKey | null>
+  /** Notes that a key was used, at most once a minute. */
+  touchKey(id: string): Promise<void>
+
+  /** Writes a line into the audit log. The calls above that take `by` and change something write theirs themselves. */
+  record(entry: AuditRecord): Promise<void>
+
   // — looking —
 
   get(id: string): Promise<JobView | null>
+  /**
+   * A page of the jobs that match, newest first. Looks through at most LIST_WINDOW jobs: of those in the states the filter
+   * names, or with the ids. A key leads to the job that holds it, a schedule to the jobs of its newest LIST_WINDOW ticks. A
+   * filter on the time of creation looks only at jobs whose ids were made within an hour of it.
+   */
   list(request: ListRequest): Promise<JobPage>
+  /** How many jobs match, looking through at most `max` of them, from 1 to COUNT_WINDOW_MAX. */
+  count(filter: JobFilter, options: { readonly max: number }): Promise<CountResult>
   stats(queue: string | null): Promise<QueueStats>
+  /** Every queue with its counts and its rates of the last minute, by name, at most 1,000. */
+  overview(): Promise<Overview>
+  /** What happened and how much was where, in steps, oldest first. */
+  series(request: SeriesRequest): Promise<readonly SeriesPoint[]>
+  /** Dead jobs by what killed them, the most first. */
+  deadGroups(request: DeadGroupsRequest): Promise<readonly DeadGroup[]>
+  /** What explains why a job stands where it does, or null when there is none of that id. */
+  standing(id: string): Promise<Standing | null>
+  /** A page of the audit log, newest first. */
+  audit(request: AuditRequest): Promise<AuditPage>
+  /** What the store says about itself. */
+  health(): Promise<StoreHealth>
   /** Those of the jobs that have finished. */
   endings(ids: readonly string[]): Promise<readonly Ending[]>
   /** The store's time. */

@@ -4,6 +4,7 @@ import { type CronTimes, parseCron } from '../core/cron.js'
 import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
 import type { NewJob, Schedule } from '../core/job.js'
+import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import { jobOfSchedule, ticksDue } from '../core/schedule.js'
 import type { DueSchedules, Fired, Store } from '../core/store.js'
@@ -23,6 +24,7 @@ export interface FireDeps {
   readonly store: Store
   readonly ports: Ports
   readonly emit: Emit
+  readonly tally?: TallySink
 }
 
 /** The fire step of one process. */
@@ -105,6 +107,7 @@ export class Fire {
 
   #tell({ name, queue }: Schedule, ticks: readonly { tickMs: number; job: NewJob }[], { jobs }: Fired): void {
     if (jobs.length > 0) this.#deps.store.wake([queue])
+    this.#deps.tally?.enqueued(queue, jobs.length)
     const made = new Set(jobs)
     for (const { tickMs, job } of ticks) {
       const jobId = made.has(job.id) ? job.id : null

@@ -7,6 +7,7 @@ import type { Emit } from '../core/events.js'
 import type { ExpiredJob, SettledJob } from '../core/job.js'
 import type { StoredError } from '../core/json.js'
 import { resolveLimits } from '../core/limits.js'
+import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import type { SettleResult, Store } from '../core/store.js'
 import { jittered } from './loop.js'
@@ -22,6 +23,7 @@ export interface RescueDeps {
   readonly ports: Ports
   readonly emit: Emit
   readonly holdMs: number
+  readonly tally?: TallySink
   /** Told when a rescued job is due again in so many milliseconds. */
   readonly onDueIn: (dueInMs: number) => void
 }
@@ -95,6 +97,7 @@ export class Rescue {
     const { id, type, queue, worker } = job
     if ('delayMs' in settlement && state === settlement.state) this.#deps.onDueIn(settlement.delayMs)
     const { crashes } = settlement
+    this.#deps.tally?.rescued(queue, state ?? settlement.state)
     this.#deps.emit({ name: 'job.rescued', id, type, queue, worker, state: state ?? settlement.state, crashes })
   }
 }

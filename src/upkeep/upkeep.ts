@@ -3,6 +3,8 @@
 //   promote.ts  timed jobs whose time has come become ready
 //   rescue.ts   jobs whose worker is gone are decided about, after living workers had their chance (rescue-hold.ts)
 //   fire.ts     ticks of schedules become jobs
+//   bulk.ts     actions on many jobs go on, batch by batch
+//   sample.ts   how much is where is written down
 //   prune.ts    what has run out goes
 //
 // There is no leader: any process may do any step at any time, because each is bounded and doing it twice changes nothing.
@@ -11,13 +13,16 @@
 import { checkKeys } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import type { Emit } from '../core/events.js'
+import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import type { Store } from '../core/store.js'
+import { stepBulks } from './bulk.js'
 import { Fire } from './fire.js'
 import { jittered, Loop } from './loop.js'
 import { promoteDue } from './promote.js'
 import { pruneOnce } from './prune.js'
 import { Rescue } from './rescue.js'
+import { sampleOnce } from './sample.js'
 
 export interface UpkeepOptions {
   /** How long finished jobs are kept where their queue sets nothing longer. Default '7d'. */
@@ -34,6 +39,8 @@ export interface UpkeepDeps {
   readonly store: Store
   readonly ports: Ports
   readonly emit: Emit
+  /** Counts what upkeep does. */
+  readonly tally?: TallySink
 }
 
 /** The upkeep of one process. */
@@ -42,6 +49,8 @@ export class Upkeep {
   readonly #promote: Loop
   readonly #rescue: Loop
   readonly #fire: Loop
+  readonly #bulk: Loop
+  readonly #sample: Loop
   readonly #prune: Loop
   readonly #steps: readonly (() => Promise<number>)[]
 
@@ -57,13 +66,17 @@ export class Upkeep {
       promote: () => promoteDue(deps),
       rescue: () => rescue.step(),
       fire: () => fire.step(),
+      bulk: () => stepBulks(deps),
+      sample: () => sampleOnce(deps),
       prune: () => pruneOnce({ ...deps, retentionMs }),
     }
     // In the order of a tick: what is fired and rescued is ready in the same round when it can be.
-    this.#steps = [steps.fire, steps.rescue, steps.promote, steps.prune]
+    this.#steps = [steps.fire, steps.rescue, steps.bulk, steps.promote, steps.sample, steps.prune]
     this.#promote = new Loop({ ...deps, name: 'promote', step: steps.promote })
     this.#rescue = new Loop({ ...deps, name: 'rescue', step: steps.rescue })
     this.#fire = new Loop({ ...deps, name: 'fire', step: steps.fire })
+    this.#bulk = new Loop({ ...deps, name: 'bulk', step: steps.bulk })
+    this.#sample = new Loop({ ...deps, name: 'sample', step: steps.sample })
     this.#prune = new Loop({ ...deps, name: 'prune', step: steps.prune })
   }
 
@@ -72,12 +85,15 @@ export class Upkeep {
     this.#fire.start(0)
     // Processes often start together; what is not urgent they begin apart.
     this.#rescue.start(jittered(1_000, this.#deps.ports))
+    this.#bulk.start(jittered(2_000, this.#deps.ports))
+    this.#sample.start(jittered(3_000, this.#deps.ports))
     this.#prune.start(jittered(5_000, this.#deps.ports))
   }
 
   /** Ends upkeep, and waits for steps in flight. */
   async stop(): Promise<void> {
-    await Promise.all([this.#promote.stop(), this.#rescue.stop(), this.#fire.stop(), this.#prune.stop()])
+    const loops = [this.#promote, this.#rescue, this.#fire, this.#bulk, this.#sample, this.#prune]
+    await Promise.all(loops.map((loop) => loop.stop()))
   }
 
   /** Something of this process becomes due in so many milliseconds: promote is there in time. */
@@ -88,6 +104,11 @@ export class Upkeep {
   /** A schedule was made or changed in this process: look at once when it is due. */
   nudgeSchedules(): void {
     this.#fire.nudge(0)
+  }
+
+  /** A bulk action was asked for in this process: begin with it. */
+  nudgeBulks(): void {
+    this.#bulk.nudge(0)
   }
 
   /** Every step once, for tests and for those who run upkeep by hand. Raises what the store raises. */

@@ -19,6 +19,11 @@ export class StoreTime {
     this.#offsetMs = storeMs - this.#clock.monotonic()
   }
 
+  /** The store's time at a moment of the monotonic clock. */
+  at(monotonicMs: number): number {
+    return monotonicMs + this.#offsetMs
+  }
+
   nowMs(): number {
     return this.#clock.monotonic() + this.#offsetMs
   }

@@ -18,8 +18,10 @@ import { Contact } from '../core/contact.js'
 import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import type { Lease, WorkerBeat } from '../core/job.js'
+import { type Lease, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/job.js'
+import type { TallySink } from '../core/operating.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
+import type { JobState } from '../core/states.js'
 import type { Extension, SettleResult, Store } from '../core/store.js'
 import type { RunScope } from './context.js'
 import { Deadlines } from './deadlines.js'
@@ -50,6 +52,8 @@ export interface WorkerDeps {
   readonly version: string
   readonly host: string
   readonly pid: number
+  /** Counts what this worker does. */
+  readonly tally?: TallySink
   /** Told when a settlement makes a job due in so many milliseconds, so that upkeep in this process is there in time. */
   readonly onDueIn?: (dueInMs: number) => void
 }
@@ -217,8 +221,11 @@ export class Worker {
   }
 
   #onEnded(held: HeldJob): void {
-    if (held.settled === null) this.#table.drop(held.leaseSlot)
-    else {
+    if (held.settled === null) {
+      this.#table.drop(held.leaseSlot)
+      // Settled in the handler's own transaction: this process does not know more than that it was not lost.
+      if (held.isCompleting && !held.isLost) this.#count(held, 'succeeded')
+    } else {
       this.#settler.add(held)
       if (this.#state === 'draining' && held.settled.settlement.state === 'ready') this.#released++
     }
@@ -236,11 +243,21 @@ export class Worker {
     }
     const { settlement } = held.settled!
     const state = answer.state ?? settlement.state
+    this.#count(held, state)
     const delayMs = 'delayMs' in settlement && state === settlement.state ? settlement.delayMs : null
     if (delayMs !== null) this.#deps.onDueIn?.(delayMs)
     if (!this.#deps.hasListeners()) return
     const reason = state === 'dead' && 'reason' in settlement ? settlement.reason : null
     this.#deps.emit({ name: 'job.settled', id, type, queue, state, reason, delayMs })
+  }
+
+  #count(held: HeldJob, state: JobState): void {
+    if (this.#deps.tally === undefined) return
+    const { job, settled } = held
+    // What came back from a shutdown or waits for its time was no attempt.
+    if (state === 'ready' || state === 'scheduled') return
+    const waitMs = job.attempt === 1 ? this.#scope.storeTime.at(held.startedMs) - job.createdAtMs : null
+    this.#deps.tally.ended(settled ?? { queue: job.queue, error: null, ranMs: null }, state, waitMs)
   }
 
   #onWatched({ lost, cancelled }: Extension): void {
@@ -272,7 +289,18 @@ export class Worker {
       running: this.#slots.running.length,
       draining: this.#state === 'draining',
       version: this.#deps.version,
+      types: [...this.#settings.handlers.keys()],
+      jobs: this.#readJobs(),
     }
+  }
+
+  #readJobs(): WorkerJob[] {
+    return [...this.#slots.running]
+      .sort((one, other) => one.startedMs - other.startedMs)
+      .slice(0, WORKER_JOBS_MAX)
+      .map(({ job: { id, type, queue, attempt }, startedMs }) => {
+        return { id, type, queue, attempt, startedAtMs: Math.round(this.#scope.storeTime.at(startedMs)) }
+      })
   }
 
   #drainFor(drainMs: number | null): void {

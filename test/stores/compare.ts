@@ -222,12 +222,13 @@ function lookCall(operation: Operation, seen: Seen): Call {
       return call((store) => store.get(id))
     }
     case 'list': {
-      const { queue } = operation.filter
-      const filter = { ...operation.filter, ...(queue === undefined ? {} : { queue: seen.queue(queue) }) }
+      const filter = seen.filter(operation.filter)
       const before = operation.before === null ? null : seen.job(operation.before)
       const request = { filter, limit: operation.limit, before }
       return call((store) => readPages(store, request))
     }
+    case 'count':
+      return call((store) => store.count(seen.filter(operation.filter), { max: operation.max }))
     case 'stats': {
       const queue = operation.queue === null ? null : seen.queue(operation.queue)
       return call((store) => store.stats(queue))
@@ -246,8 +247,68 @@ function lookCall(operation: Operation, seen: Seen): Call {
     case 'now':
       return call<unknown>((store) => store[operation.kind]())
     default:
+      return operatingCall(operation, seen)
+  }
+}
+
+function operatingCall(operation: Operation, seen: Seen): Call {
+  switch (operation.kind) {
+    case 'overview':
+    case 'sample':
+    case 'stepBulk':
+      return call<unknown>((store) => store[operation.kind]())
+    case 'bulks':
+      return call((store) => store.bulks(100))
+    case 'audit':
+      return call(readAudit)
+    case 'deadGroups': {
+      const queue = operation.queue === null ? null : seen.queue(operation.queue)
+      return call((store) => store.deadGroups({ queue, limit: operation.limit }))
+    }
+    case 'standing': {
+      const id = seen.job(operation.job)
+      return call((store) => store.standing(id))
+    }
+    case 'tally': {
+      const tallies = operation.tallies.map(({ queue, count }) => ({
+        ...NO_TALLY,
+        queue: seen.queue(queue),
+        dead: count,
+      }))
+      return call((store) => store.tally(tallies))
+    }
+    case 'series': {
+      const queue = operation.queue === null ? null : seen.queue(operation.queue)
+      const { backMs, stepMs } = operation
+      return call(async (store) => store.series({ queue, sinceMs: (await store.now()) - backMs, stepMs }))
+    }
+    case 'startBulk': {
+      const { action, perSecond, limit } = operation
+      const bulk = { id: seen.newBulk(), filter: seen.filter(operation.filter), by: BY, expected: null }
+      return call((store) => store.startBulk({ ...bulk, action, perSecond, limit }))
+    }
+    case 'cancelBulk': {
+      const id = seen.bulk(operation.back)
+      return call((store) => store.cancelBulk(id, BY))
+    }
+    default:
       throw new Error(`no call for ${operation.kind}`)
   }
+}
+
+const NO_TALLY = {
+  ...{ enqueued: 1, claimed: 0, succeeded: 2, failed: 0, retried: 0, dead: 0, cancelled: 0, rescued: 0 },
+  ...{ waitMsTotal: 1.5, runMsTotal: 0 },
+}
+
+/** The newest lines without their numbers, which go on from run to run; lines of one call have no order of their own. */
+async function readAudit(store: Store): Promise<unknown> {
+  const { entries } = await store.audit({ before: null, limit: 200 })
+  const oldest = entries.at(-1)?.at.getTime()
+  return entries
+    .filter(({ at }) => entries.length < 200 || at.getTime() !== oldest)
+    .map(({ line: _, ...entry }) => JSON.stringify(entry))
+    .sort()
 }
 
 /** The jobs of the first pages. A last page that is full may point to an empty one, so where pages end is not compared. */

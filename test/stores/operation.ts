@@ -4,6 +4,7 @@
 import type { IdempotencyKey, JobFilter, NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
 import type { StoredError } from '../../src/core/json.js'
 import type { JobLimits } from '../../src/core/limits.js'
+import type { BulkAction } from '../../src/core/operating.js'
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
 import type { DeadReason } from '../../src/core/states.js'
 
@@ -108,7 +109,23 @@ export type Operation =
       readonly limit: number
       readonly before: JobReference | null
     }
+  | { readonly kind: 'count'; readonly filter: JobFilter; readonly max: number }
   | { readonly kind: 'stats'; readonly queue: string | null }
+  | { readonly kind: 'overview' | 'sample' | 'stepBulk' }
+  | { readonly kind: 'audit' | 'bulks' }
+  | { readonly kind: 'deadGroups'; readonly queue: string | null; readonly limit: number }
+  | { readonly kind: 'standing'; readonly job: JobReference }
+  | { readonly kind: 'tally'; readonly tallies: readonly { readonly queue: string; readonly count: number }[] }
+  | { readonly kind: 'series'; readonly queue: string | null; readonly backMs: number; readonly stepMs: number }
+  | {
+      readonly kind: 'startBulk'
+      readonly action: BulkAction
+      readonly filter: JobFilter
+      readonly perSecond: number | null
+      readonly limit: number
+    }
+  /** Of the bulk actions that were started, so many back. */
+  | { readonly kind: 'cancelBulk'; readonly back: number }
   | { readonly kind: 'endings'; readonly jobs: readonly JobReference[] }
   | { readonly kind: 'beat'; readonly worker: WorkerBeat }
   | { readonly kind: 'leave'; readonly worker: string }

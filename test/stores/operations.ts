@@ -1,6 +1,7 @@
 // Random sequences of operations. The values are few and close together, so that operations meet.
 
 import fc from 'fast-check'
+import { fingerprint } from '../../src/core/fingerprint.js'
 import type { IdempotencyKey, JobFilter, QueueSettings } from '../../src/core/job.js'
 import type { StoredError } from '../../src/core/json.js'
 import type { JobLimits } from '../../src/core/limits.js'
@@ -100,11 +101,12 @@ const enqueued = (of: fc.Arbitrary<JobSketch>, share: number) =>
   )
 
 const result = fc.constantFrom(null, 'null', '{"ok":true}', '"\\u0000"')
-const storedError: fc.Arbitrary<StoredError | null> = fc.constantFrom(
+const ERRORS: readonly (StoredError | null)[] = [
   null,
   { name: 'Error', message: 'out of "ink" \\' },
   { name: 'TypeError', message: '', code: 'E_INK', stack: 'Error\n    at print' },
-)
+]
+const storedError = fc.constantFrom(...ERRORS)
 const settlement: fc.Arbitrary<SettlementSketch> = fc.record({
   lease,
   state: fc.constantFrom('succeeded', 'succeeded', 'retrying', 'dead', 'dead', 'scheduled', 'ready', 'cancelled'),
@@ -129,13 +131,49 @@ const limit = fc.constantFrom(1, 2, 5, 100)
 const schedule = fc.constantFrom(...SCHEDULES)
 const state = fc.constantFrom(...JOB_STATES)
 const tag = fc.constantFrom(...TAGS)
-const filter: fc.Arbitrary<JobFilter> = fc.oneof(
+const several = <T>(one: fc.Arbitrary<T>) => fc.array(one, { minLength: 1, maxLength: 3 })
+const queuePattern = fc.oneof(queue, fc.constantFrom('*', 'im*', '*t.*', 'e*l*'))
+const numbers = several(
+  several(fc.record({ op: fc.constantFrom('=', '<', '<=', '>', '>='), value: fc.integer({ min: -1, max: 3 }) })),
+) as fc.Arbitrary<NonNullable<JobFilter['attempt']>>
+/** Only what is older: a job that is sent again long after its id was made is younger than its id says. */
+const older = several(
+  fc.record({ op: fc.constantFrom('>', '>='), ageMs: fc.constantFrom(0, 1, SECOND, HOUR, DAY) }),
+) as fc.Arbitrary<NonNullable<JobFilter['created']>>
+const everyField: { [Field in keyof Required<JobFilter>]?: fc.Arbitrary<NonNullable<JobFilter[Field]>> } = {
+  states: several(state),
+  notStates: several(state),
+  queues: several(queuePattern),
+  notQueues: several(queuePattern),
+  types: several(fc.constantFrom(...TYPES, 's*', '*')),
+  notTypes: several(fc.constantFrom(...TYPES, 's*')),
+  tags: several(several(tag)),
+  notTags: several(tag),
+  reasons: several(fc.constantFrom(...DEAD_REASONS)),
+  workers: several(fc.constantFrom(...WORKERS, '*-a', 'w*')),
+  keys: several(fc.constantFrom(...KEYS)),
+  fingerprints: several(fc.constantFrom(...ERRORS.map(fingerprint))),
+  errors: several(several(fc.constantFrom('INK', 'out of', 'type', '%', 'ink" \\'))),
+  payload: several(
+    fc.record({
+      path: fc.constantFrom(['a'], ['0'], ['1'], ['2'], ['a', 'b']),
+      anyOf: fc.option(several(fc.constantFrom<(string | number | null)[]>(1, '1', null, 'x'))),
+    }),
+  ),
+  attempt: numbers,
+  priority: numbers,
+  created: older,
+  finished: older,
+}
+const filter = fc.oneof(
   fc.constant({}),
-  fc.record({ state }),
-  fc.record({ queue }),
-  fc.record({ type, tag }),
-  fc.record({ state, queue, type, tag }, { requiredKeys: [] }),
-)
+  fc.record({ states: several(state) }),
+  fc.record({ queues: several(queuePattern), states: several(state) }),
+  // A few fields at once, so that something is left to find.
+  fc
+    .subarray(Object.keys(everyField) as (keyof typeof everyField)[], { minLength: 1, maxLength: 3 })
+    .chain((names) => fc.record(Object.fromEntries(names.map((name) => [name, everyField[name]!])))),
+) as fc.Arbitrary<JobFilter>
 const nextInMs = fc.constantFrom(-HOUR, -1, 0, 1, MINUTE, HOUR)
 
 const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary: fc.Arbitrary<Operation> }>> = {
@@ -227,7 +265,30 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
   schedules: verb(1, 'schedules', {}),
   get: verb(6, 'get', { job }),
   list: verb(4, 'list', { filter, limit: fc.constantFrom(1, 3, 10, 200), before: fc.option(job) }),
+  count: verb(2, 'count', { filter, max: fc.constantFrom(1_000, 100_000) }),
   stats: verb(3, 'stats', { queue: fc.option(queue) }),
+  overview: verb(1, 'overview', {}),
+  deadGroups: verb(2, 'deadGroups', { queue: fc.option(queue), limit: fc.constantFrom(1, 100) }),
+  standing: verb(2, 'standing', { job }),
+  audit: verb(1, 'audit', {}),
+  tally: verb(1, 'tally', {
+    tallies: fc.array(fc.record({ queue, count: fc.nat(9) }), { maxLength: 3 }),
+  }),
+  sample: verb(1, 'sample', {}),
+  series: verb(1, 'series', {
+    queue: fc.option(queue),
+    backMs: fc.constantFrom(0, MINUTE, HOUR),
+    stepMs: fc.constantFrom(10 * SECOND, MINUTE),
+  }),
+  startBulk: verb(2, 'startBulk', {
+    action: fc.constantFrom('cancel', 'requeue', 'requeue', 'discard'),
+    filter,
+    perSecond: fc.constantFrom(null, null, 1, 7),
+    limit: fc.constantFrom(1, 4, 1_000),
+  }),
+  stepBulk: verb(4, 'stepBulk', {}),
+  cancelBulk: verb(1, 'cancelBulk', { back: fc.nat(3) }),
+  bulks: verb(1, 'bulks', {}),
   endings: verb(3, 'endings', { jobs: fc.array(job, { maxLength: 6 }) }),
   now: verb(1, 'now', {}),
   beat: verb(2, 'beat', {
@@ -240,6 +301,8 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
       running: fc.nat(8),
       draining: fc.boolean(),
       version: fc.constant('1.0.0'),
+      types: fc.option(fc.subarray([...TYPES])),
+      jobs: fc.constant([]),
     }),
   }),
   leave: verb(1, 'leave', { worker: fc.constantFrom(...WORKERS) }),

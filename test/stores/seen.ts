@@ -1,7 +1,7 @@
 // What a run has seen so far, and how operations find in it what they refer to.
 
 import { idMaker } from '../../src/core/id.js'
-import type { ClaimedJob, Enqueued, NewJob, Schedule, SettledJob } from '../../src/core/job.js'
+import type { ClaimedJob, Enqueued, JobFilter, NewJob, Schedule, SettledJob } from '../../src/core/job.js'
 import type { Claim, Fired, SettleResult } from '../../src/core/store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
@@ -21,6 +21,7 @@ export class Seen {
   readonly #leases: SeenLease[] = []
   #held: SeenLease[] = []
   #dead: string[] = []
+  readonly #bulks: string[] = []
   #prunes = 0
 
   /** `run` is part of every queue's name: a store may remember for good which queues it knows. */
@@ -48,6 +49,26 @@ export class Seen {
   #parent(reference: JobReference): string {
     const known = reference === 'unknown' ? undefined : nth(this.#sent, reference.back)
     return known?.id ?? this.#makeId()
+  }
+
+  /** Names of queues without a star are those of this run. */
+  filter(filter: JobFilter): JobFilter {
+    const own = (queues: readonly string[]) => queues.map((name) => (name.includes('*') ? name : this.queue(name)))
+    return {
+      ...filter,
+      ...(filter.queues === undefined ? {} : { queues: own(filter.queues) }),
+      ...(filter.notQueues === undefined ? {} : { notQueues: own(filter.notQueues) }),
+    }
+  }
+
+  newBulk(): string {
+    const id = this.#makeId()
+    this.#bulks.push(id)
+    return id
+  }
+
+  bulk(back: number): string {
+    return nth(this.#bulks, back) ?? this.#makeId()
   }
 
   lease({ of, back, fenceShift }: LeaseReference): SeenLease {

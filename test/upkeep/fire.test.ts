@@ -25,7 +25,7 @@ async function setSchedule(stage: Stage, schedule: Partial<Schedule> = {}, inMs 
 }
 
 async function ticksOf(stage: Stage): Promise<string[]> {
-  const { jobs } = await stage.store.list({ filter: { type: 'report' }, limit: 200, before: null })
+  const { jobs } = await stage.store.list({ filter: { types: ['report'] }, limit: 200, before: null })
   return jobs.map(({ schedule }) => schedule!.tick.toISOString().slice(11, 16)).sort()
 }
 

@@ -170,7 +170,7 @@ describe('a lease', () => {
 // Lets the lease run out, rescues the job and claims it for another worker.
 async function takeAway(stage: Stage, id?: string): Promise<Lease> {
   const { store } = stage
-  const expiring = (await store.list({ filter: { state: 'running' }, limit: 10, before: null })).jobs
+  const expiring = (await store.list({ filter: { states: ['running'] }, limit: 10, before: null })).jobs
   const { id: jobId } = expiring.find((job) => id === undefined || job.id === id)!
   const nowMs = stage.clock.now()
   stage.clock.set(nowMs + 60_000)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { defineJob } from '../../src/client/define-job.js'
 import { resolveWorkerOptions, type WorkerOptions } from '../../src/worker/options.js'
-import { openStage, work } from './stage.js'
+import { gate, openStage, work } from './stage.js'
 
 const handlers = [work(() => {})]
 
@@ -83,6 +83,23 @@ describe('worker options', () => {
     expect(one.id).not.toBe(other.id)
   })
 
+  test('a worker tells what it runs, the longest first', async () => {
+    const stage = openStage()
+    const ids = [await stage.enqueue(), await stage.enqueue()]
+    const startedAtMs = stage.clock.now()
+    const end = gate()
+    const worker = stage.worker({ handlers: [work(() => end.promise)] })
+
+    await worker.start()
+    await stage.clock.advance(10_000)
+    const [view] = await stage.store.workers()
+    end.open()
+    await worker.stop()
+
+    const running = { type: 'work', queue: 'default', attempt: 1, startedAtMs }
+    expect(view!.jobs).toEqual(ids.map((id) => ({ id, ...running })))
+  })
+
   test('a worker shows itself in the store while it runs', async () => {
     const stage = openStage()
     const worker = stage.worker({ handlers: [defineJob('mail', { queue: 'email' }).handle(() => {})], concurrency: 3 })
@@ -93,6 +110,7 @@ describe('worker options', () => {
     await worker[Symbol.asyncDispose]()
 
     expect(view).toMatchObject({ id: worker.id, queues: ['email'], concurrency: 3, running: 0, draining: false })
+    expect(view).toMatchObject({ types: ['mail'], jobs: [] })
     expect(view!.seenAt.getTime()).toBe(stage.clock.now())
     expect(await stage.store.workers()).toEqual([])
   })

@@ -10,7 +10,8 @@ export function get(memory: Memory, id: string): JobView | null {
   return job === undefined ? null : viewOf(memory, job)
 }
 
-function viewOf(memory: Memory, job: Job): JobView {
+/** A job with everything that is shown of it. */
+export function viewOf(memory: Memory, job: Job): JobView {
   return {
     ...summaryOf(memory, job),
     payload: parse(job.facts.payload),

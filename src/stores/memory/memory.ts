@@ -2,6 +2,7 @@
 
 import type { AttemptView, NewJob, QueueSettings, Schedule, WorkerView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
+import type { ApiKey, AuditEntry, BulkView, Depth, QueueTally } from '../../core/operating.js'
 import type { DeadReason, JobState } from '../../core/states.js'
 import { compareText, type Ordered, ordered } from './ordered.js'
 
@@ -73,6 +74,14 @@ export interface KeptSchedule {
   lastJobId: string | null
 }
 
+/** How much stood where at one moment. */
+export type KeptSample = Depth & { readonly oldestAgeS: number }
+
+export interface KeptBulk extends BulkView {
+  /** It has been through the jobs with this id and larger ones. */
+  readonly cursor: string | null
+}
+
 export interface Memory {
   readonly jobs: Map<string, Job>
   /** Ready jobs of each queue in the order of claiming. */
@@ -90,6 +99,14 @@ export interface Memory {
    *  does not repeat a tick. */
   readonly ticks: Map<string, Set<number>>
   readonly workers: Map<string, WorkerView>
+  /** Oldest first. */
+  readonly audit: AuditEntry[]
+  /** For each ten seconds, what happened in each queue. */
+  readonly tallies: Map<number, Map<string, QueueTally>>
+  /** For each ten seconds somebody looked, how much stood where in each queue. */
+  readonly samples: Map<number, Map<string, KeptSample>>
+  readonly bulks: Map<string, KeptBulk>
+  readonly apiKeys: Map<string, ApiKey & { readonly hash: string }>
   lastPosition: number
   /** What the current call has to tell listeners: queues with new ready jobs, running jobs somebody asked to cancel. */
   readonly woken: Set<string>
@@ -112,6 +129,11 @@ export function newMemory(): Memory {
     schedules: new Map(),
     ticks: new Map(),
     workers: new Map(),
+    audit: [],
+    tallies: new Map(),
+    samples: new Map(),
+    bulks: new Map(),
+    apiKeys: new Map(),
     lastPosition: 0,
     woken: new Set(),
     asked: new Set(),

@@ -1,6 +1,7 @@
 // Drops what has run out: finished jobs past their retention, keys, ticks, workers.
 
 import { idTimeMs } from '../../core/id.js'
+import { SERIES_KEPT_MS } from '../../core/operating.js'
 import type { Pruned } from '../../core/store.js'
 import { hasExpired } from './keys.js'
 import type { Job, Memory } from './memory.js'
@@ -44,6 +45,9 @@ function pruneRest(memory: Memory, nowMs: number): number {
   }
   for (const { id, seenAt } of memory.workers.values()) {
     if (seenAt.getTime() < nowMs - WORKER_KEPT_MS && memory.workers.delete(id)) rows++
+  }
+  for (const kept of [memory.tallies, memory.samples]) {
+    for (const atMs of kept.keys()) if (atMs < nowMs - SERIES_KEPT_MS) kept.delete(atMs)
   }
   return rows
 }

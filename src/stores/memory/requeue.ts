@@ -1,6 +1,7 @@
 // What operators do with dead jobs: revive them, or discard them.
 
 import type { CancelResult, RequeueResult } from '../../core/store.js'
+import { writeLine } from './audit.js'
 import { keyHolder, takeKey } from './keys.js'
 import { type Memory, NORMAL } from './memory.js'
 import { putFinished, putReady, unblock } from './moves.js'
@@ -28,16 +29,18 @@ function requeueOne(memory: Memory, id: string, by: string, nowMs: number): Requ
   const replay = job.replays.length + 1
   job.replays.push({ number: replay, at: new Date(nowMs), by })
   putReady(memory, job, NORMAL, nowMs)
+  writeLine(memory, { actor: by, action: 'requeue', job: id }, nowMs)
   return { id, result: 'requeued', replay }
 }
 
-export function discard(memory: Memory, ids: readonly string[], nowMs: number): CancelResult[] {
+export function discard(memory: Memory, ids: readonly string[], by: string, nowMs: number): CancelResult[] {
   const results = ids.map((id): CancelResult => {
     const job = memory.jobs.get(id)
     if (job === undefined) return { id, result: 'missing' }
     if (job.state === 'cancelled') return { id, result: 'cancelled' }
     if (job.state !== 'dead') return { id, result: 'refused', state: job.state }
     putFinished(memory, job, 'cancelled', { ...job.ending, finishedAtMs: nowMs, reason: null })
+    writeLine(memory, { actor: by, action: 'discard', job: id }, nowMs)
     return { id, result: 'cancelled' }
   })
   unblock(memory, ids, nowMs)

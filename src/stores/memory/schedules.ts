@@ -3,6 +3,7 @@
 import type { Schedule, ScheduleView } from '../../core/job.js'
 import { isFinished } from '../../core/states.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/store.js'
+import { writeLine } from './audit.js'
 import { enqueueTick } from './enqueue.js'
 import { entryOf, type KeptSchedule, type Memory } from './memory.js'
 import { compareText } from './ordered.js'
@@ -45,7 +46,14 @@ function isUnfinished(memory: Memory, id: string | null): boolean {
   return job !== undefined && !isFinished(job.state)
 }
 
-export function setSchedule(memory: Memory, schedule: Schedule, nextAtMs: number): ScheduleView {
+/** Who does it, and when. */
+interface Act {
+  readonly by: string
+  readonly nowMs: number
+}
+
+export function setSchedule(memory: Memory, schedule: Schedule, nextAtMs: number, { by, nowMs }: Act): ScheduleView {
+  writeLine(memory, { actor: by, action: 'set schedule', target: schedule.name }, nowMs)
   const known = memory.schedules.get(schedule.name)
   const kept = known ?? { schedule, paused: false, nextAtMs, lastAtMs: null, lastJobId: null }
   const { cron, zone } = kept.schedule
@@ -55,20 +63,24 @@ export function setSchedule(memory: Memory, schedule: Schedule, nextAtMs: number
   return scheduleView(kept)
 }
 
-export function removeSchedule(memory: Memory, name: string): boolean {
-  return memory.schedules.delete(name)
+export function removeSchedule(memory: Memory, name: string, { by, nowMs }: Act): boolean {
+  if (!memory.schedules.delete(name)) return false
+  writeLine(memory, { actor: by, action: 'remove schedule', target: name }, nowMs)
+  return true
 }
 
-export function pauseSchedule(memory: Memory, name: string): boolean {
+export function pauseSchedule(memory: Memory, name: string, { by, nowMs }: Act): boolean {
   const kept = memory.schedules.get(name)
   if (kept === undefined) return false
+  writeLine(memory, { actor: by, action: 'pause schedule', target: name }, nowMs)
   kept.paused = true
   return true
 }
 
-export function resumeSchedule(memory: Memory, name: string, nextAtMs: number): boolean {
+export function resumeSchedule(memory: Memory, name: string, nextAtMs: number, { by, nowMs }: Act): boolean {
   const kept = memory.schedules.get(name)
   if (kept === undefined) return false
+  writeLine(memory, { actor: by, action: 'resume schedule', target: name }, nowMs)
   kept.paused = false
   kept.nextAtMs = nextAtMs
   return true

@@ -1,11 +1,13 @@
 // Changes a job that waits.
 
+import { changeDetails } from '../../core/audit-details.js'
 import { isWaiting } from '../../core/states.js'
 import type { JobChanges, UpdateResult } from '../../core/store.js'
+import { writeLine } from './audit.js'
 import type { Job, Memory } from './memory.js'
 import { put, take } from './moves.js'
 
-export function update(memory: Memory, id: string, changes: JobChanges, nowMs: number): UpdateResult {
+export function update(memory: Memory, id: string, changes: JobChanges, by: string, nowMs: number): UpdateResult {
   const job = memory.jobs.get(id)
   if (job === undefined) return { id, result: 'missing' }
   if (!isWaiting(job.state)) return { id, result: 'refused', state: job.state }
@@ -15,6 +17,7 @@ export function update(memory: Memory, id: string, changes: JobChanges, nowMs: n
   if (changes.runAtMs === undefined) put(memory, job)
   else if (changes.runAtMs === null || changes.runAtMs <= nowMs) putAtOnce(memory, job, nowMs)
   else putAt(memory, job, changes.runAtMs)
+  writeLine(memory, { actor: by, action: 'update', job: id, details: changeDetails(changes) }, nowMs)
   return { id, result: 'updated', state: job.state }
 }
 

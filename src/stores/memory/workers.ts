@@ -1,6 +1,7 @@
 // Which workers live.
 
 import type { WorkerBeat, WorkerView } from '../../core/job.js'
+import { WORKER_LIVE_MS } from '../../core/operating.js'
 import type { Memory } from './memory.js'
 import { compareText } from './ordered.js'
 
@@ -15,4 +16,9 @@ export function leave(memory: Memory, workerId: string): void {
 
 export function workers(memory: Memory): WorkerView[] {
   return [...memory.workers.values()].sort((one, other) => compareText(one.id, other.id))
+}
+
+/** Those that were seen a moment ago. */
+export function liveWorkers(memory: Memory, nowMs: number): WorkerView[] {
+  return workers(memory).filter((worker) => nowMs - worker.seenAt.getTime() <= WORKER_LIVE_MS)
 }

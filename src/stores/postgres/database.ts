@@ -20,6 +20,9 @@ const PURPOSES = {
 
 export type Purpose = keyof typeof PURPOSES
 
+/** A look that takes longer is worth less than what it would hold up. */
+const LOOK_OPTIONS = '-c statement_timeout=2000'
+
 export interface DatabaseOptions {
   readonly settings: () => Promise<ConnectionSettings>
   readonly schema: string
@@ -45,6 +48,10 @@ export class Database {
     this.#deadlineMs = options.deadlineMs
     const { settings, connectMs } = options
     const lane = (purpose: Purpose) => new Lane({ settings, connectMs, purpose: PURPOSES[purpose] })
+    const looking = async () => {
+      const own = await settings()
+      return { ...own, options: `${own.options ?? ''} ${LOOK_OPTIONS}` }
+    }
     this.#lanes = {
       enqueue: lane('enqueue'),
       keys: lane('keys'),
@@ -53,7 +60,7 @@ export class Database {
       extend: lane('extend'),
       upkeep: lane('upkeep'),
       operate: lane('operate'),
-      look: lane('look'),
+      look: new Lane({ settings: looking, connectMs, purpose: PURPOSES.look }),
     }
   }
 

@@ -5,6 +5,7 @@ import type { StoredError } from '../../core/json.js'
 import { resolveLimits } from '../../core/limits.js'
 import type { DeadReason, JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
+import { LAST_ERROR } from './filter.js'
 import { readOptions, readQueueLimits } from './options-column.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
 
@@ -45,14 +46,13 @@ export const STANDING = `
     WHERE ready.id = jobs.id AND ready.moved`
 
 /** The columns of a summary, in the order readSummary reads them. */
-export const SUMMARY_COLUMNS = `
+export const SUMMARY_COLUMNS: string = `
        jobs.id, jobs.type, jobs.queue, jobs.version, jobs.priority, (extract(epoch FROM jobs.created_at) * 1000)::float8,
        jobs.options, array_to_json(jobs.tags), queues.settings, standing.state,
        (extract(epoch FROM standing.run_at) * 1000)::float8, (extract(epoch FROM standing.started_at) * 1000)::float8,
        (extract(epoch FROM standing.finished_at) * 1000)::float8, standing.attempt, standing.crashes, standing.worker,
        (extract(epoch FROM standing.leased_until) * 1000)::float8, standing.cancel_requested, standing.reason,
-       coalesce(standing.error, (SELECT attempts.error FROM :schema.attempts
-                                  WHERE attempts.id = jobs.id ORDER BY attempts.fence DESC LIMIT 1))`
+       ${LAST_ERROR}`
 
 /** Reads a row of SUMMARY_COLUMNS. */
 export function readSummary(

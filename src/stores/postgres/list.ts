@@ -1,69 +1,105 @@
-// list: pages of jobs, newest first. Each call looks through a bounded number of rows, driven by the table that has the fewest.
+// list and count: jobs that match a filter, newest first. Ids come in growing portions from the fewest rows there are for the
+// filter (candidates.ts) and are then held against it (filter.ts), until a page is full or the window is looked through.
 
-import type { JobState } from '../../core/states.js'
-import type { JobPage, ListRequest } from '../../core/store.js'
-import type { Database } from './database.js'
+import { idTimeMs } from '../../core/id.js'
+import type { JobFilter, JobSummary } from '../../core/job.js'
+import type { CountResult } from '../../core/operating.js'
+import { type JobPage, LIST_WINDOW, type ListRequest } from '../../core/store.js'
+import { candidatesOf, LAST_ID } from './candidates.js'
+import type { Database, Send } from './database.js'
+import { fillFingerprints } from './dead-groups.js'
+import { FILTER_CONDITION, FILTER_JOIN, filterParameters } from './filter.js'
+import { countByTable } from './filter-count.js'
 import { readSummary, STANDING, SUMMARY_COLUMNS } from './get.js'
-import { type Statement, statement } from './statement.js'
+import { arrayOf, statement } from './statement.js'
 
-/** How many rows one call looks through when a filter matches few. */
-const WINDOW = 5_000
+const matchingSql = (columns: string) => `
+SELECT ${columns}
+  FROM unnest($1::uuid[]) AS asked (id)
+ CROSS JOIN LATERAL (SELECT * FROM :schema.jobs WHERE jobs.id = asked.id OFFSET 0) AS jobs
+  LEFT JOIN :schema.queues ON queues.name = jobs.queue
+ CROSS JOIN LATERAL (${STANDING}
+ ) AS standing${FILTER_JOIN}
+ WHERE${FILTER_CONDITION}`
 
-/** Where the ids of a state are read from, newest first. Only ready has no index on ids, so it is driven by the facts. */
-const SOURCES = {
-  any: 'SELECT jobs.id FROM :schema.jobs WHERE jobs.id < $1::uuid',
-  ready: 'SELECT jobs.id FROM :schema.jobs WHERE jobs.id < $1::uuid',
-  blocked: 'SELECT blocked.id FROM :schema.blocked WHERE blocked.id < $1::uuid',
-  scheduled: 'SELECT scheduled.id FROM :schema.scheduled WHERE scheduled.id < $1::uuid',
-  retrying: 'SELECT scheduled.id FROM :schema.scheduled WHERE scheduled.id < $1::uuid',
-  running: 'SELECT running.id FROM :schema.running WHERE running.id < $1::uuid',
-  dead: 'SELECT dead.id FROM :schema.dead WHERE dead.id < $1::uuid',
-  succeeded: 'SELECT finished.id FROM :schema.finished WHERE finished.id < $1::uuid',
-  cancelled: 'SELECT finished.id FROM :schema.finished WHERE finished.id < $1::uuid',
-} as const satisfies Record<JobState | 'any', string>
+const MATCHING = statement('matching', matchingSql(SUMMARY_COLUMNS))
+const MATCHING_COUNT = statement('matching_count', matchingSql('count(*)'))
 
-const listSql = (source: string) => `
-WITH candidate AS MATERIALIZED (
-  ${source}
-   ORDER BY id DESC
-   LIMIT $7
-), page AS MATERIALIZED (
-  SELECT ${SUMMARY_COLUMNS}
-    FROM candidate
-   CROSS JOIN LATERAL (SELECT * FROM :schema.jobs WHERE jobs.id = candidate.id OFFSET 0) AS jobs
-    LEFT JOIN :schema.queues ON queues.name = jobs.queue
-   CROSS JOIN LATERAL (${STANDING}
-   ) AS standing
-   WHERE ($2::text IS NULL OR standing.state = $2)
-     AND ($3::text IS NULL OR jobs.queue = $3)
-     AND ($4::text IS NULL OR jobs.type = $4)
-     AND ($5::text IS NULL OR $5 = ANY (jobs.tags))
-   ORDER BY jobs.id DESC
-   LIMIT $6
-)
-SELECT page.*, (SELECT count(*) FROM candidate), (SELECT id FROM candidate ORDER BY id LIMIT 1)
-  FROM (SELECT) AS always
-  LEFT JOIN page ON true`
-
-const LISTS: Readonly<Record<string, Statement>> = Object.fromEntries(
-  Object.entries(SOURCES).map(([state, source]) => [state, statement(`list_${state}`, listSql(source))]),
-)
-
-const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+/** Portions grow: a filter that matches most jobs looks at few, one that matches few soon looks at many. */
+const PORTION_GROWTH = 4
+const PORTION_MAX = 2_000
+/** A count answers in about this time, and says when it was not enough. */
+const COUNT_MS_MAX = 200
 
 export async function list(db: Database, request: ListRequest): Promise<JobPage> {
-  const { filter, limit, before } = request
-  const rows = await db.send('look', LISTS[filter.state ?? 'any']!, [
-    before ?? LAST_ID,
-    filter.state ?? null,
-    filter.queue ?? null,
-    filter.type ?? null,
-    filter.tag ?? null,
-    limit,
-    WINDOW,
-  ])
-  const jobs = rows.filter((row) => row[0] !== null).map(readSummary)
-  const [looked, last] = [Number(rows[0]![20]), rows[0]![21] ?? null]
-  if (jobs.length === limit) return { jobs, next: jobs.at(-1)!.id }
-  return { jobs, next: looked === WINDOW ? last : null }
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  return findPage(db, send, request)
+}
+
+/** A page, read through `send`. The limit may be larger than a caller's. */
+export async function findPage(db: Database, send: Send, { filter, limit, before }: ListRequest): Promise<JobPage> {
+  if (filter.fingerprints !== undefined) await fillFingerprints(send)
+  const nowMs = await nowFor(db, send, filter)
+  const nextIds = await candidatesOf(db, send, filter, nowMs)
+  const parameters = filterParameters(filter, nowMs)
+  const jobs: JobSummary[] = []
+  let searched = 0
+  let at = before ?? LAST_ID
+  for (let portion = limit + 1; searched < LIST_WINDOW; portion *= PORTION_GROWTH) {
+    const count = Math.min(portion, PORTION_MAX, LIST_WINDOW - searched)
+    const ids = await nextIds(at, count)
+    searched += ids.length
+    if (ids.length > 0) {
+      const rows = await send(MATCHING, [arrayOf(ids), ...parameters])
+      jobs.push(...rows.map(readSummary).sort((one, other) => (one.id < other.id ? 1 : -1)))
+      at = ids.at(-1)!
+    }
+    // One more than the page holds tells that there is a next one.
+    if (jobs.length > limit) {
+      return { jobs: jobs.slice(0, limit), next: jobs[limit - 1]!.id, searched, searchedTo: null }
+    }
+    if (ids.length < count) return { jobs, next: null, searched, searchedTo: null }
+  }
+  return { jobs, next: at, searched, searchedTo: new Date(idTimeMs(at)) }
+}
+
+export async function count(db: Database, filter: JobFilter, max: number): Promise<CountResult> {
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  if (filter.fingerprints !== undefined) await fillFingerprints(send)
+  const counted = await countByTable(send, filter, max)
+  if (counted !== null) return counted
+  const nowMs = await nowFor(db, send, filter)
+  const nextIds = await candidatesOf(db, send, filter, nowMs)
+  const parameters = filterParameters(filter, nowMs)
+  const startMs = performance.now()
+  let found = 0
+  let searched = 0
+  let at = LAST_ID
+  // One more than may be looked at tells whether there are more.
+  while (searched < max + 1 && performance.now() - startMs < COUNT_MS_MAX) {
+    const portion = Math.min(PORTION_MAX, max + 1 - searched)
+    const ids = await nextIds(at, portion)
+    searched += ids.length
+    if (ids.length > 0) {
+      const [row] = await send(MATCHING_COUNT, [arrayOf(ids), ...parameters])
+      found += Number(row![0])
+      at = ids.at(-1)!
+    }
+    if (ids.length < portion) return { count: Math.min(found, max), isExact: searched <= max }
+  }
+  return { count: Math.min(found, max), isExact: false }
+}
+
+const NOW = statement('now', 'SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)::float8')
+
+/** The store's time, asked for only when the filter has an age in it. */
+async function nowFor(db: Database, send: Send, { created = [], finished = [] }: JobFilter): Promise<number> {
+  if (![...created, ...finished].some((match) => 'ageMs' in match)) return 0
+  return readNow(db, send)
+}
+
+/** The store's time in whole milliseconds. */
+export async function readNow(db: Database, send: Send): Promise<number> {
+  const [row] = await send(NOW, [db.now()])
+  return Math.floor(Number(row![0]))
 }

@@ -1,6 +1,7 @@
 // prune: days past their retention are dropped whole, days to come are made, and what else has run out goes in small bites.
 // ◄── upkeep/prune.ts
 
+import { SERIES_KEPT_MS } from '../../core/operating.js'
 import type { Pruned, PruneOptions } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { sqlStateOf } from './errors.js'
@@ -9,6 +10,7 @@ import { statement } from './statement.js'
 const DAYS_PER_CALL_MAX = 3
 const CARRY_MAX = 10_000
 const ROWS_MAX = 5_000
+const SERIES_ROWS_MAX = 10_000
 const LOCK_NOT_AVAILABLE = '55P03'
 
 // Dropping a day locks its tables for a moment. Waiting for that lock would hold up everyone behind, so it is given up
@@ -74,6 +76,22 @@ SELECT DISTINCT to_char(to_timestamp(('x' || substr(replace(id::text, '-', ''), 
   FROM gone`,
 )
 
+// Tallies and samples grow by a row for each busy queue and ten seconds; this many go in a call, more than come in a minute.
+const PRUNE_SERIES = statement(
+  'prune_series',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) - $3::float8 * interval '1 millisecond' AS kept_from
+), tallies_gone AS (
+  DELETE FROM :schema.tallies
+   WHERE ctid = ANY (ARRAY(SELECT ctid FROM :schema.tallies
+                            WHERE at < (SELECT kept_from FROM moment) LIMIT $2 FOR UPDATE SKIP LOCKED))
+)
+DELETE FROM :schema.samples
+ WHERE ctid = ANY (ARRAY(SELECT ctid FROM :schema.samples
+                          WHERE at < (SELECT kept_from FROM moment) LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+)
+
 const PRUNE_ROWS = statement(
   'prune_rows',
   `
@@ -98,6 +116,7 @@ SELECT (SELECT count(*) FROM keys_gone) + (SELECT count(*) FROM ticks_gone) + (S
 export async function prune(db: Database, options: PruneOptions): Promise<Pruned> {
   const days = await pruneDays(db, options).catch(giveUpForNow)
   const [row] = await db.send('upkeep', PRUNE_ROWS, [db.now(), ROWS_MAX])
+  await db.send('upkeep', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])
   return { days, rows: Number(row![0]) }
 }
 

@@ -14,12 +14,19 @@ export async function knowQueues(send: Send, names: readonly string[]): Promise<
   await send(KNOW_QUEUES, [arrayOf(names)])
 }
 
-const audited = (change: string) => `
+const NAMES = statement('queue_names', 'SELECT name FROM :schema.queues ORDER BY name LIMIT 10000')
+
+/** The names of all queues, in order. */
+export async function queueNames(send: Send): Promise<readonly string[]> {
+  return (await send(NAMES, [])).map(([name]) => name!)
+}
+
+const audited = (change: string, details = 'NULL::json') => `
 WITH changed AS (
   ${change}
 )
-INSERT INTO :schema.audit (at, actor, action, target)
-SELECT coalesce($1::timestamptz, clock_timestamp()), $2, $3, $4`
+INSERT INTO :schema.audit (at, actor, action, target, details)
+SELECT coalesce($1::timestamptz, clock_timestamp()), $2, $3, $4, ${details}`
 
 const PAUSE = statement(
   'pause',
@@ -40,8 +47,11 @@ export async function resume(db: Database, queue: string, by: string): Promise<v
 
 const SET_QUEUE = statement(
   'set_queue',
-  audited(`INSERT INTO :schema.queues (name, settings) VALUES ($4, $5)
-      ON CONFLICT (name) DO UPDATE SET settings = excluded.settings`),
+  audited(
+    `INSERT INTO :schema.queues (name, settings) VALUES ($4, $5::json)
+      ON CONFLICT (name) DO UPDATE SET settings = excluded.settings`,
+    '$5',
+  ),
 )
 
 export async function setQueue(db: Database, queue: string, settings: QueueSettings, by: string): Promise<void> {

@@ -65,28 +65,36 @@ export async function requeue(
 ): Promise<readonly RequeueResult[]> {
   if (ids.length === 0) return []
   const queues = new Set<string>()
-  const results = await db.transaction('operate', async (send) => {
-    const heldBy = await takeKeys(db, send, ids)
-    const rows = await send(REQUEUE, [
-      db.now(),
-      arrayOf([...heldBy.keys()].filter((id) => heldBy.get(id) === null)),
-      by,
-    ])
-    const replays = new Map(rows.map(([id, , replay]) => [id!, Number(replay)]))
-    for (const [, queue] of rows) queues.add(queue!)
-    const rest = ids.filter((id) => !replays.has(id))
-    const states = await statesOf(send, rest)
-    return ids.map((id): RequeueResult => {
-      const replay = replays.get(id)
-      if (replay !== undefined) return { id, result: 'requeued', replay }
-      const state = states.get(id)
-      if (state === undefined) return { id, result: 'missing' }
-      const holder = heldBy.get(id)
-      return { id, result: 'refused', state, ...(typeof holder === 'string' ? { heldBy: holder } : {}) }
-    })
-  })
+  const onQueue = (queue: string) => queues.add(queue)
+  const results = await db.transaction('operate', (send) => requeueThrough(db, send, ids, by, onQueue))
   for (const queue of queues) onReady(queue)
   return results
+}
+
+/** Revives dead jobs inside a transaction; `onQueue` is told at once where jobs will be ready when it commits. */
+export async function requeueThrough(
+  db: Database,
+  send: Send,
+  ids: readonly string[],
+  by: string,
+  onQueue: (queue: string) => void,
+): Promise<readonly RequeueResult[]> {
+  if (ids.length === 0) return []
+  const heldBy = await takeKeys(db, send, ids)
+  const free = [...heldBy.keys()].filter((id) => heldBy.get(id) === null)
+  const rows = await send(REQUEUE, [db.now(), arrayOf(free), by])
+  const replays = new Map(rows.map(([id, , replay]) => [id!, Number(replay)]))
+  for (const [, queue] of rows) onQueue(queue!)
+  const rest = ids.filter((id) => !replays.has(id))
+  const states = await statesOf(send, rest)
+  return ids.map((id): RequeueResult => {
+    const replay = replays.get(id)
+    if (replay !== undefined) return { id, result: 'requeued', replay }
+    const state = states.get(id)
+    if (state === undefined) return { id, result: 'missing' }
+    const holder = heldBy.get(id)
+    return { id, result: 'refused', state, ...(typeof holder === 'string' ? { heldBy: holder } : {}) }
+  })
 }
 
 /** For each of the jobs that is dead: null when its key could be taken or it has none, otherwise who holds it. */

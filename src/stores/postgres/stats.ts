@@ -1,56 +1,47 @@
-// stats: how much is where.
+// stats: how much is where, in one queue or in all.
 
-import type { QueueStats } from '../../core/job.js'
-import type { Database } from './database.js'
+import { ATTEMPTS_WINDOW, COUNT_EXACT_MAX, type QueueStats } from '../../core/job.js'
+import type { Database, Send } from './database.js'
+import { ALL, depthOf, readDepths, readOldestAges } from './depths.js'
+import { queueNames } from './queues.js'
 import { statement } from './statement.js'
 
-// Within one priority and one lane places grow with time, so the oldest ready job is the first of some lane: one look-up for each
-// priority that occurs, found by skipping from one to the next, instead of a scan of the line.
-const STATS = statement(
-  'stats',
-  `
-WITH RECURSIVE moment AS MATERIALIZED (
-  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
-), asked AS MATERIALIZED (
-  SELECT name FROM :schema.queues WHERE $2::text IS NULL OR name = $2
-), lane (queue, priority) AS (
-  SELECT asked.name, (SELECT max(ready.priority) FROM :schema.ready WHERE ready.queue = asked.name)
-    FROM asked
+/** Finished jobs know their queue only through their facts: this many of the newest are asked. */
+const FINISHED_LOOKED_AT = 5_000
+
+const attemptsSql = (finishedOfQueue: string, deadOfQueue: string) => `
+WITH recent AS MATERIALIZED (
+  SELECT finished.id, finished.attempt, finished.ending FROM :schema.finished ORDER BY finished.id DESC LIMIT $2
+), ended AS (
+  SELECT recent.id, recent.attempt FROM recent WHERE recent.ending = 'succeeded' ${finishedOfQueue}
    UNION ALL
-  SELECT lane.queue,
-         (SELECT max(ready.priority) FROM :schema.ready WHERE ready.queue = lane.queue AND ready.priority < lane.priority)
-    FROM lane
-   WHERE lane.priority IS NOT NULL
-), head AS (
-  SELECT (SELECT ready.since FROM :schema.ready
-           WHERE ready.queue = lane.queue AND ready.priority = lane.priority
-           ORDER BY ready.position LIMIT 1) AS front,
-         (SELECT ready.since FROM :schema.ready
-           WHERE ready.queue = lane.queue AND ready.priority = lane.priority AND ready.position > 0
-           ORDER BY ready.position LIMIT 1) AS back
-    FROM lane
-   WHERE lane.priority IS NOT NULL
+  (SELECT dead.id, dead.attempt FROM :schema.dead WHERE ${deadOfQueue} ORDER BY dead.id DESC LIMIT $3)
+), newest AS (
+  SELECT attempt FROM ended ORDER BY id DESC LIMIT $3
 )
-SELECT (SELECT count(*) FROM :schema.blocked WHERE $2 IS NULL OR queue = $2),
-       (SELECT count(*) FILTER (WHERE NOT retrying) FROM :schema.scheduled WHERE $2 IS NULL OR queue = $2),
-       (SELECT count(*) FROM :schema.ready WHERE $2 IS NULL OR queue = $2),
-       (SELECT count(*) FROM :schema.running WHERE $2 IS NULL OR queue = $2),
-       (SELECT count(*) FILTER (WHERE retrying) FROM :schema.scheduled WHERE $2 IS NULL OR queue = $2),
-       (SELECT count(*) FROM :schema.dead WHERE $2 IS NULL OR queue = $2),
-       (SELECT extract(epoch FROM moment.now - least(min(front), min(back)))::float8 FROM head),
-       moment.now
-  FROM moment`,
+SELECT percentile_disc(0.99) WITHIN GROUP (ORDER BY attempt) FROM newest`
+
+const ATTEMPTS = statement('attempts_p99', attemptsSql('', '$1::text IS NULL'))
+const ATTEMPTS_OF_QUEUE = statement(
+  'attempts_p99_of',
+  attemptsSql(
+    'AND EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = recent.id AND jobs.queue = $1 OFFSET 0)',
+    'dead.queue = $1',
+  ),
 )
 
 export async function stats(db: Database, queue: string | null): Promise<QueueStats> {
-  const [row] = await db.send('look', STATS, [db.now(), queue])
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  const names = queue === null ? await queueNames(send) : [queue]
+  const [depths, ages, attempts] = await Promise.all([
+    readDepths(send, queue === null ? null : [queue], COUNT_EXACT_MAX),
+    readOldestAges(send, db.now(), names),
+    send(queue === null ? ATTEMPTS : ATTEMPTS_OF_QUEUE, [queue, FINISHED_LOOKED_AT, ATTEMPTS_WINDOW]),
+  ])
   return {
-    blocked: Number(row![0]),
-    scheduled: Number(row![1]),
-    ready: Number(row![2]),
-    running: Number(row![3]),
-    retrying: Number(row![4]),
-    dead: Number(row![5]),
-    oldestAgeS: row![6] === null ? 0 : Math.max(0, Number(row![6])),
+    ...depthOf(depths, queue ?? ALL),
+    oldestAgeS: [...ages.values()].reduce((oldest, age) => Math.max(oldest, age), 0),
+    attemptsP99: Number(attempts[0]![0] ?? 0),
+    isExact: depths.isExact,
   }
 }

@@ -3,30 +3,43 @@
 import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { NewJob } from '../../core/job.js'
-import { BATCH_MAX, type ExtenderSpec, PAGE_MAX, type Queryable, type Store } from '../../core/store.js'
+import { DEAD_GROUPS_MAX } from '../../core/operating.js'
+import {
+  BATCH_MAX,
+  COUNT_WINDOW_MAX,
+  type ExtenderSpec,
+  PAGE_MAX,
+  type Queryable,
+  type Store,
+} from '../../core/store.js'
+import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
+import { audit, record } from './audit.js'
+import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import type { Database, Purpose, Send } from './database.js'
+import { deadGroups } from './dead-groups.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
 import { get } from './get.js'
-import { list } from './list.js'
+import { health } from './health.js'
+import { count, list, readNow } from './list.js'
 import { note } from './note.js'
+import { overview } from './overview.js'
 import { newSweep, promote } from './promote.js'
 import { prune } from './prune.js'
 import { knowQueues, pause, queues, resume, setQueue } from './queues.js'
 import { discard, requeue } from './requeue.js'
 import { due, fire, removeSchedule, schedules, setSchedule, setSchedulePaused } from './schedules.js'
+import { sample, series, tally } from './series.js'
 import { settle } from './settle.js'
-import { statement } from './statement.js'
+import { standing } from './standing.js'
 import { stats } from './stats.js'
 import { update } from './update.js'
 import type { WakeUps } from './wake.js'
 import { beat, leave, workers } from './workers.js'
-
-const NOW = statement('now', 'SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)::float8')
 
 // Names are remembered to save a statement; whoever makes them up by the thousand pays for it again.
 const KNOWN_QUEUES_MAX = 10_000
@@ -98,6 +111,12 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
     due: (limit) => due(db, limit),
     fire: (request) => fire(db, request, ready),
     prune: (options) => prune(db, options),
+    async tally(tallies) {
+      checkBatch('tally', tallies)
+      return tally(db, tallies)
+    },
+    sample: () => sample(db),
+    stepBulk: () => stepBulk(db, { asked: (id) => wakeUps.cancel(id), ready }),
 
     cancel: (ids, actor) => cancel(db, operate, ids, actor, { asked: (id) => wakeUps.cancel(id), ready }),
     requeue: (ids, actor) => requeue(db, ids, actor, ready),
@@ -116,17 +135,44 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
     resumeSchedule: (name, nextAtMs, actor) => setSchedulePaused(db, name, nextAtMs, actor),
     schedules: () => schedules(db),
 
+    startBulk: (bulk) => startBulk(db, bulk),
+    async bulks(limit) {
+      checkWhole('bulks: limit', limit, 1, PAGE_MAX)
+      return bulks(db, limit)
+    },
+    getBulk: (id) => getBulk(db, id),
+    cancelBulk: (id, actor) => cancelBulk(db, id, actor),
+    createKey: (key, actor) => createKey(db, key, actor),
+    keys: () => apiKeys(db),
+    findKey: (id) => findKey(db, id),
+    revokeKey: (id, actor) => revokeKey(db, id, actor),
+    touchKey: (id) => touchKey(db, id),
+    record: (entry) => record(db, operate, entry),
+
     get: (id) => get(db, id),
     async list(request) {
       checkWhole('list: limit', request.limit, 1, PAGE_MAX)
       return list(db, request)
     },
-    stats: (queue) => stats(db, queue),
-    endings: (ids) => endings(db, ids),
-    async now() {
-      const [row] = await db.send('look', NOW, [db.now()])
-      return Number(row![0])
+    async count(filter, { max }) {
+      checkWhole('count: max', max, 1, COUNT_WINDOW_MAX)
+      return count(db, filter, max)
     },
+    stats: (queue) => stats(db, queue),
+    overview: () => overview(db),
+    series: (request) => series(db, request),
+    async deadGroups(request) {
+      checkWhole('deadGroups: limit', request.limit, 1, DEAD_GROUPS_MAX)
+      return deadGroups(db, request)
+    },
+    standing: (id) => standing(db, id),
+    async audit(request) {
+      checkWhole('audit: limit', request.limit, 1, PAGE_MAX)
+      return audit(db, request)
+    },
+    health: () => health(db),
+    endings: (ids) => endings(db, ids),
+    now: () => readNow(db, by('look')),
     beat: (worker) => beat(db, worker),
     leave: (workerId) => leave(db, workerId),
     workers: () => workers(db),

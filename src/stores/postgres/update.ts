@@ -1,5 +1,6 @@
 // update: changes to a job that waits. The one place where a row of jobs is ever changed.
 
+import { changeDetails } from '../../core/audit-details.js'
 import { isWaiting } from '../../core/states.js'
 import type { JobChanges, UpdateResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
@@ -68,8 +69,8 @@ WITH moment AS MATERIALIZED (
     FROM change
    WHERE jobs.id = change.id AND EXISTS (SELECT FROM answer)
 ), audited AS (
-  INSERT INTO :schema.audit (at, actor, action, job)
-  SELECT moment.now, $7, 'update', $2
+  INSERT INTO :schema.audit (at, actor, action, job, details)
+  SELECT moment.now, $7, 'update', $2, $8::json
     FROM moment
    WHERE EXISTS (SELECT FROM answer)
 )
@@ -91,6 +92,7 @@ export async function update(
     changes.runAtMs ?? null,
     changes.payload ?? null,
     by,
+    JSON.stringify(changeDetails(changes)),
   ]
   // Missed while it moved from one table to the next: ask again.
   for (let tries = 0; tries < 3; tries++) {

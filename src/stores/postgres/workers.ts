@@ -35,6 +35,8 @@ SELECT beat, (extract(epoch FROM started_at) * 1000)::float8, (extract(epoch FRO
 export async function workers(db: Database): Promise<readonly WorkerView[]> {
   const rows = await db.send('look', WORKERS, [])
   return rows.map(([beat, startedAt, seenAt]) => ({
+    // A worker of an older version tells less.
+    ...{ types: null, jobs: [] },
     ...(readJson(beat) as WorkerBeat),
     startedAt: readDate(startedAt)!,
     seenAt: readDate(seenAt)!,

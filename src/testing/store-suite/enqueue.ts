@@ -202,7 +202,7 @@ const knownJobs: Facts = {
 
     await store.enqueue([job, job])
 
-    expect(await listIds(store, { state: 'scheduled' })).toEqual([job.id])
+    expect(await listIds(store, { states: ['scheduled'] })).toEqual([job.id])
   },
 
   'one job with a key twice in a batch is created both times': async ({ store, expect }) => {

@@ -186,7 +186,7 @@ const texts: Facts = {
       TEXTS.map((text) => ({ tags: ['first', text] })),
     )
 
-    const found = await Promise.all(TEXTS.map((tag) => listIds(store, { tag })))
+    const found = await Promise.all(TEXTS.map((tag) => listIds(store, { tags: [[tag]] })))
 
     expect(found).toEqual(ids.map((id) => [id]))
   },

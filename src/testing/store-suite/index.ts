@@ -2,6 +2,8 @@
 // the test and expect of your test runner.
 
 import { attemptFacts } from './attempts.js'
+import { auditFacts } from './audit.js'
+import { bulkFacts } from './bulks.js'
 import { cancelFacts } from './cancel.js'
 import { chainStartFacts } from './chain-starts.js'
 import { chainFacts } from './chains.js'
@@ -9,14 +11,17 @@ import { claimFacts } from './claim.js'
 import { claimOrderFacts } from './claim-order.js'
 import { concurrencyFacts } from './concurrency.js'
 import { type Facts, register, type SuiteContext } from './context.js'
+import { deadGroupFacts } from './dead-groups.js'
 import { endingFacts } from './endings.js'
 import { enqueueFacts } from './enqueue.js'
+import { filterFacts } from './filters.js'
 import { fireFacts } from './fire.js'
 import { getFacts } from './get.js'
 import { hostileFacts } from './hostile-values.js'
 import { keyFacts } from './keys.js'
 import { leaseFacts } from './leases.js'
 import { listFacts } from './list.js'
+import { overviewFacts } from './overview.js'
 import { promoteFacts } from './promote.js'
 import { pruneFacts } from './prune.js'
 import { queueFacts } from './queues.js'
@@ -51,9 +56,14 @@ const FACTS: readonly Facts[] = [
   requeueFacts,
   updateFacts,
   queueFacts,
+  bulkFacts,
+  auditFacts,
   getFacts,
   listFacts,
+  filterFacts,
   statsFacts,
+  overviewFacts,
+  deadGroupFacts,
   endingFacts,
   workerFacts,
   pruneFacts,

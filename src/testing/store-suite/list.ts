@@ -1,5 +1,6 @@
 // List: jobs newest first, page by page, narrowed by a filter.
 
+import type { JobFilter } from '../../core/job.js'
 import { JOB_STATES } from '../../core/states.js'
 import { PAGE_MAX } from '../../core/store.js'
 import { type Facts, factsFor } from './context.js'
@@ -11,7 +12,9 @@ const HEAVY: readonly string[] = ['payload', 'result', 'attempts', 'progress', '
 
 const pages: Facts = {
   'an empty store lists nothing': async ({ store, expect }) => {
-    expect(await store.list({ filter: {}, limit: 10, before: null })).toEqual({ jobs: [], next: null })
+    const page = await store.list({ filter: {}, limit: 10, before: null })
+
+    expect(page).toEqual({ jobs: [], next: null, searched: 0, searchedTo: null })
   },
 
   'jobs are listed newest first': async ({ store, expect }) => {
@@ -56,7 +59,7 @@ const pages: Facts = {
     const jobs = newJobs(12).map((job, index) => ({ ...job, type: index % 3 === 0 ? 'even' : 'odd' }))
     await store.enqueue(jobs)
 
-    const ids = await listIds(store, { type: 'even' }, 1)
+    const ids = await listIds(store, { types: ['even'] }, 1)
 
     expect(ids).toEqual([jobs[9]!.id, jobs[6]!.id, jobs[3]!.id, jobs[0]!.id])
   },
@@ -68,6 +71,14 @@ const pages: Facts = {
     const { jobs } = await store.list({ filter: {}, limit: 10, before: idAt(START_MS) })
 
     expect(jobs.map(({ id }) => id)).toEqual([older])
+  },
+
+  'a page tells how many jobs were looked through': async ({ store, expect }) => {
+    await store.enqueue(newJobs(3))
+
+    const page = await store.list({ filter: { types: ['unheard-of'] }, limit: 2, before: null })
+
+    expect(page).toEqual({ jobs: [], next: null, searched: 3, searchedTo: null })
   },
 
   'the largest page is given': async ({ store, expect }) => {
@@ -93,7 +104,7 @@ const pages: Facts = {
       const id = await jobIn(store, state, { tags: ['listed'] })
       const shown = Object.entries(await viewOf(store, id)).filter(([part]) => !HEAVY.includes(part))
 
-      const { jobs } = await store.list({ filter: { tag: 'listed' }, limit: 10, before: null })
+      const { jobs } = await store.list({ filter: { tags: [['listed']] }, limit: 10, before: null })
 
       expect(jobs).toEqual([Object.fromEntries(shown)])
     },
@@ -109,7 +120,7 @@ const filters: Facts = {
       for (const each of JOB_STATES.filter((each) => each !== 'ready')) ids.set(each, await jobIn(store, each))
       ids.set('ready', await jobIn(store, 'ready'))
 
-      expect(await listIds(store, { state, queue: 'email' })).toEqual([ids.get(state)])
+      expect(await listIds(store, { states: [state], queues: ['email'] })).toEqual([ids.get(state)])
     },
   ),
 
@@ -117,14 +128,14 @@ const filters: Facts = {
     await enqueueJob(store, { queue: 'email' })
     const id = await enqueueJob(store, { queue: 'push' })
 
-    expect(await listIds(store, { queue: 'push' })).toEqual([id])
+    expect(await listIds(store, { queues: ['push'] })).toEqual([id])
   },
 
   'a list can be narrowed to a type': async ({ store, expect }) => {
     await enqueueJob(store, { type: 'send_email' })
     const id = await enqueueJob(store, { type: 'send_push' })
 
-    expect(await listIds(store, { type: 'send_push' })).toEqual([id])
+    expect(await listIds(store, { types: ['send_push'] })).toEqual([id])
   },
 
   'a list can be narrowed to a tag': async ({ store, expect }) => {
@@ -132,7 +143,7 @@ const filters: Facts = {
     await enqueueJob(store)
     const id = await enqueueJob(store, { tags: ['night shift', 'vip'] })
 
-    expect(await listIds(store, { tag: 'vip' })).toEqual([id])
+    expect(await listIds(store, { tags: [['vip']] })).toEqual([id])
   },
 
   'a job must match every field of a filter': async ({ store, expect }) => {
@@ -140,14 +151,14 @@ const filters: Facts = {
     await enqueueJob(store, { queue: 'email', type: 'send_push', tags: ['vip'] })
     const id = await enqueueJob(store, { queue: 'push', type: 'send_push', tags: ['vip'] })
 
-    const filter = { state: 'ready', queue: 'push', type: 'send_push', tag: 'vip' } as const
+    const filter: JobFilter = { states: ['ready'], queues: ['push'], types: ['send_push'], tags: [['vip']] }
     expect(await listIds(store, filter)).toEqual([id])
   },
 
   'a filter nothing matches lists nothing': async ({ store, expect }) => {
     await enqueueJob(store)
 
-    expect(await listIds(store, { queue: 'unheard-of' })).toEqual([])
+    expect(await listIds(store, { queues: ['unheard-of'] })).toEqual([])
   },
 }
 

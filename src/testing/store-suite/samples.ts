@@ -147,6 +147,8 @@ export function newBeat(changes: Partial<WorkerBeat> = {}): WorkerBeat {
     running: 2,
     draining: false,
     version: '1.2.3',
+    types: ['send_email'],
+    jobs: [],
     ...changes,
   }
 }

@@ -1,11 +1,14 @@
 // Stats: how much is where, and how long the oldest has waited.
 
+import { ATTEMPTS_WINDOW } from '../../core/job.js'
 import { JOB_STATES } from '../../core/states.js'
+import type { Store } from '../../core/store.js'
 import { type Facts, factsFor } from './context.js'
-import { MINUTE_MS, newJobs, OPERATOR, released, SECOND_MS } from './samples.js'
-import { claimJob, enqueueJob, jobIn, startJob } from './steps.js'
+import { cancelled, dead, MINUTE_MS, newJobs, OPERATOR, QUEUE, released, SECOND_MS, succeeded } from './samples.js'
+import { claimJob, claimJobs, enqueueJob, jobIn, startJob } from './steps.js'
 
-const EMPTY = { blocked: 0, scheduled: 0, ready: 0, running: 0, retrying: 0, dead: 0, oldestAgeS: 0 }
+const COUNTS = { blocked: 0, scheduled: 0, ready: 0, running: 0, retrying: 0, dead: 0 }
+const EMPTY = { ...COUNTS, oldestAgeS: 0, attemptsP99: 0, isExact: true }
 
 const counts: Facts = {
   'an empty store counts nothing': async ({ store, expect }) => {
@@ -24,8 +27,8 @@ const counts: Facts = {
     async ({ store, expect }, state) => {
       await jobIn(store, state)
 
-      const counted = state in EMPTY ? { ...EMPTY, [state]: 1 } : EMPTY
-      expect(await store.stats('email')).toEqual(counted)
+      const counted = state in COUNTS ? { ...COUNTS, [state]: 1 } : COUNTS
+      expect(await store.stats('email')).toMatchObject(counted)
     },
   ),
 
@@ -114,4 +117,45 @@ const ages: Facts = {
   },
 }
 
-export const statsFacts: Facts = { ...counts, ...ages }
+/** Ends a new job after so many attempts. */
+async function endAfter(store: Store, attempt: number, how: typeof succeeded, queue: string = QUEUE): Promise<void> {
+  const job = await startJob(store, { queue })
+  await store.settle([how({ ...job, attempt })])
+}
+
+const attempts: Facts = {
+  'attempts are those of the jobs that succeeded or died': async ({ store, expect }) => {
+    await endAfter(store, 2, succeeded)
+    await endAfter(store, 7, dead)
+    await endAfter(store, 9, cancelled)
+
+    expect((await store.stats(null)).attemptsP99).toBe(7)
+  },
+
+  'attempts of a queue are its own': async ({ store, expect }) => {
+    await endAfter(store, 5, succeeded)
+    await endAfter(store, 2, succeeded, 'push')
+
+    expect((await store.stats('push')).attemptsP99).toBe(2)
+  },
+
+  'one job in a hundred may take more attempts': async ({ store, expect }) => {
+    await store.enqueue(newJobs(200))
+    const jobs = await claimJobs(store)
+
+    await store.settle(jobs.map((job, index) => succeeded({ ...job, attempt: index < 2 ? 20 : index < 3 ? 4 : 1 })))
+
+    expect((await store.stats(null)).attemptsP99).toBe(4)
+  },
+
+  'only the newest finished jobs count for attempts': async ({ store, expect }) => {
+    await store.enqueue(newJobs(ATTEMPTS_WINDOW + 100))
+    const jobs = await claimJobs(store)
+
+    await store.settle(jobs.map((job, index) => succeeded({ ...job, attempt: index < 100 ? 20 : 1 })))
+
+    expect((await store.stats(QUEUE)).attemptsP99).toBe(1)
+  },
+}
+
+export const statsFacts: Facts = { ...counts, ...ages, ...attempts }

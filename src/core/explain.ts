@@ -1,0 +1,294 @@
+// Why a job stands where it does, and what would move it on. Pure: from the facts the store gives to plain words.
+
+import type { JobView } from './job.js'
+import type { Standing } from './operating.js'
+import { type DeadReason, isFinished, type JobState } from './states.js'
+
+export const REASON_CODES = [
+  'finished',
+  'dead',
+  'held_by_key',
+  'running',
+  'lease_expired',
+  'cancel_asked',
+  'waits_for_parent',
+  'due_later',
+  'retry_later',
+  'due_now',
+  'queue_paused',
+  'no_worker',
+  'type_unknown',
+  'workers_full',
+  'behind',
+  'next_in_line',
+] as const
+
+export type ReasonCode = (typeof REASON_CODES)[number]
+
+/** One reason, in words for people and facts for programs. */
+export interface Reason {
+  readonly code: ReasonCode
+  readonly text: string
+  readonly facts: Readonly<Record<string, unknown>>
+}
+
+export interface Explanation {
+  readonly state: JobState
+  /** One sentence. */
+  readonly summary: string
+  /** What holds it where it is, the first thing first. */
+  readonly reasons: readonly Reason[]
+  /** What can be done about it; empty when nothing needs to be. */
+  readonly next: readonly string[]
+}
+
+/** Explains a job's standing. */
+export function explainJob(standing: Standing): Explanation {
+  const findings = findingsOf(standing)
+  const { state } = standing.job
+  return {
+    state,
+    summary: `This job is ${state}: ${findings.map(({ text }) => text).join('; ')}.`,
+    reasons: findings.map(({ code, text, facts }) => ({ code, text, facts })),
+    next: [...new Set(findings.flatMap(({ next }) => next))],
+  }
+}
+
+interface Finding extends Reason {
+  readonly next: readonly string[]
+}
+
+function finding(
+  code: ReasonCode,
+  text: string,
+  more: { readonly facts?: Reason['facts']; readonly next?: readonly string[] } = {},
+): Finding {
+  return { code, text, facts: more.facts ?? {}, next: more.next ?? [] }
+}
+
+function findingsOf(standing: Standing): Finding[] {
+  switch (standing.job.state) {
+    case 'succeeded':
+    case 'cancelled':
+      return [finished(standing)]
+    case 'dead':
+      return [died(standing), ...heldByKey(standing)]
+    case 'running':
+      return running(standing)
+    case 'blocked':
+      return [waitsForParents(standing), ...claimable(standing)]
+    case 'scheduled':
+    case 'retrying':
+      return [waitsForTime(standing), ...claimable(standing)]
+    case 'ready': {
+      const holding = claimable(standing)
+      return holding.length > 0 ? [...holding, ...behind(standing)] : inLine(standing)
+    }
+  }
+}
+
+function finished({ job, nowMs }: Standing): Finding {
+  const verb = job.state === 'succeeded' ? 'it succeeded' : 'it was cancelled'
+  const took =
+    job.startedAt === null || job.finishedAt === null ? null : job.finishedAt.getTime() - job.startedAt.getTime()
+  const ran = took === null ? 'without running' : `after running for ${span(took)}`
+  return finding('finished', `${verb} ${ago(job.finishedAt, nowMs)}, ${ran}`, {
+    facts: { finishedAt: job.finishedAt, attempt: job.attempt },
+  })
+}
+
+const WHY_DEAD: Readonly<Record<DeadReason, (job: JobView) => string>> = {
+  attempts: (job) => `it used up its ${count(job.maxAttempts, 'attempt')}`,
+  dropped: () => 'its handler dropped it, or the error was not worth another attempt',
+  expired: () => 'it was too old to run',
+  crashed: (job) => `its worker was lost ${count(job.crashes, 'time')} while it ran`,
+  invalid: () => 'its payload does not fit its schema, or is of a version nobody can read',
+}
+
+const AFTER_DEATH: Readonly<Record<DeadReason, string>> = {
+  attempts: 'correct what made it fail, then requeue it',
+  dropped: 'requeue it if it was dropped by mistake, otherwise discard it',
+  expired: 'requeue it only if it is still wanted: its age counts from its enqueue, so raise maxAge first',
+  crashed: 'find out what ended its workers (memory, an uncaught error), then requeue it',
+  invalid: 'correct the schema or add an upgrade, then requeue it',
+}
+
+function died({ job, nowMs }: Standing): Finding {
+  const reason = job.reason ?? 'attempts'
+  const last = job.error === null ? '' : `; the last error was ${errorText(job)}`
+  return finding('dead', `${WHY_DEAD[reason](job)} ${ago(job.finishedAt, nowMs)}${last}`, {
+    facts: { reason, attempt: job.attempt, finishedAt: job.finishedAt },
+    next: [AFTER_DEATH[reason]],
+  })
+}
+
+function heldByKey({ job, keyHeldBy }: Standing): Finding[] {
+  if (keyHeldBy === null) return []
+  return [
+    finding(
+      'held_by_key',
+      `job ${keyHeldBy} has its idempotency key "${job.idempotencyKey}", so it cannot be requeued now`,
+      {
+        facts: { heldBy: keyHeldBy, key: job.idempotencyKey },
+        next: [`wait until job ${keyHeldBy} has finished, or cancel it`],
+      },
+    ),
+  ]
+}
+
+function running({ job, nowMs }: Standing): Finding[] {
+  const overdueMs = job.leasedUntil === null ? 0 : nowMs - job.leasedUntil.getTime()
+  const facts = { worker: job.worker, startedAt: job.startedAt, leasedUntil: job.leasedUntil, attempt: job.attempt }
+  const where = `attempt ${job.attempt} of ${job.maxAttempts} was claimed by worker ${job.worker} ${ago(job.startedAt, nowMs)}`
+  const findings = [finding('running', where, { facts })]
+  if (overdueMs > 0) {
+    findings.push(
+      finding(
+        'lease_expired',
+        `its lease ran out ${span(overdueMs)} ago and nobody extended it: rescue will take it over`,
+        {
+          facts: { overdueMs },
+          next: [
+            'it goes on by itself within seconds while a process with upkeep runs',
+            `look at worker ${job.worker}: it was killed, hung, or was cut off from the store`,
+          ],
+        },
+      ),
+    )
+  }
+  if (job.cancelRequested) {
+    findings.push(
+      finding('cancel_asked', 'somebody asked to cancel it, and its worker has been told', {
+        next: ['its handler must watch ctx.signal to stop early; otherwise the job ends with the attempt'],
+      }),
+    )
+  }
+  return findings
+}
+
+function waitsForParents({ job, parents }: Standing): Finding {
+  const open = parents.filter(({ state }) => state !== null && !isFinished(state))
+  if (open.length === 0) {
+    return finding('due_now', 'the jobs it comes after have finished: the next promotion moves it on', {
+      next: ['make sure that a process with upkeep runs'],
+    })
+  }
+  const shown = open.slice(0, 3).map(({ id, state, type }) => `${type} ${id} (${state})`)
+  const rest = open.length > shown.length ? ` and ${open.length - shown.length} more` : ''
+  return finding('waits_for_parent', `it comes after ${shown.join(', ')}${rest}`, {
+    facts: { parents: open, onParentDead: job.onParentDead },
+    next: open.slice(0, 1).map(({ id }) => `see what job ${id} waits for`),
+  })
+}
+
+function waitsForTime({ job, nowMs }: Standing): Finding {
+  const waitMs = (job.runAt?.getTime() ?? nowMs) - nowMs
+  const facts = { runAt: job.runAt, attempt: job.attempt }
+  if (waitMs <= 0) {
+    return finding(
+      'due_now',
+      `its time came ${waitMs === 0 ? 'just now' : `${span(-waitMs)} ago`}: the next promotion makes it ready`,
+      {
+        facts,
+        next: ['make sure that a process with upkeep runs'],
+      },
+    )
+  }
+  if (job.state === 'scheduled') {
+    const next = ['to run it now, update it with runAt: null']
+    return finding('due_later', `it may run in ${span(waitMs)}, at ${job.runAt!.toISOString()}`, { facts, next })
+  }
+  const cause =
+    job.error === null ? '' : ` because attempt ${job.attempt} of ${job.maxAttempts} failed: ${errorText(job)}`
+  const next = ['to retry it now, update it with runAt: null']
+  return finding('retry_later', `it retries in ${span(waitMs)}${cause}`, { facts, next })
+}
+
+/** What would keep a worker from claiming it, were it first in line. */
+function claimable(standing: Standing): Finding[] {
+  const { job, queuePaused, workers } = standing
+  const { queue, type } = job
+  const findings: Finding[] = []
+  if (queuePaused) {
+    findings.push(
+      finding('queue_paused', `queue "${queue}" is paused: it takes jobs and gives none`, {
+        facts: { queue },
+        next: [`resume queue "${queue}"`],
+      }),
+    )
+  }
+  const active = workers.filter(({ draining }) => !draining)
+  if (active.length === 0) {
+    findings.push(
+      finding('no_worker', `no live worker serves queue "${queue}"`, {
+        facts: { queue, draining: workers.length },
+        next: [`start a worker for queue "${queue}"`],
+      }),
+    )
+  } else if (!active.some(({ knowsType }) => knowsType)) {
+    findings.push(
+      finding(
+        'type_unknown',
+        `none of the ${count(active.length, 'worker')} of queue "${queue}" has a handler for type "${type}"`,
+        {
+          facts: { type, workers: active.map(({ id }) => id) },
+          next: [`start a worker with a handler for "${type}", or correct the job's type`],
+        },
+      ),
+    )
+  }
+  return findings
+}
+
+function inLine(standing: Standing): Finding[] {
+  const knowing = standing.workers.filter(({ knowsType, draining }) => knowsType && !draining)
+  const isFull = knowing.every(({ running, concurrency }) => running >= concurrency)
+  const full = finding(
+    'workers_full',
+    `${knowing.length === 1 ? 'the worker' : `all ${knowing.length} workers`} that could run it ${knowing.length === 1 ? 'has' : 'have'} every slot taken`,
+    {
+      facts: { workers: knowing.map(({ id, running, concurrency }) => ({ id, running, concurrency })) },
+      next: ['wait, raise concurrency, or start more workers'],
+    },
+  )
+  const ahead = behind(standing)
+  if (ahead.length > 0) return isFull ? [...ahead, full] : ahead
+  if (isFull) return [full]
+  return [finding('next_in_line', 'nothing is ahead of it and a worker has a free slot: it is about to be claimed')]
+}
+
+function behind({ ahead, job }: Standing): Finding[] {
+  if (ahead.count === 0) return []
+  const number = `${ahead.isExact ? '' : 'more than '}${count(ahead.count, 'job')}`
+  return [
+    finding('behind', `${number} of queue "${job.queue}" ${ahead.count === 1 ? 'comes' : 'come'} before it`, {
+      facts: { ahead: ahead.count, isExact: ahead.isExact },
+      next: ['give it a higher priority, or start more workers'],
+    }),
+  ]
+}
+
+const ERROR_LENGTH_MAX = 200
+
+function errorText({ error }: JobView): string {
+  const text = `${error!.name}: ${error!.message}`.replace(/\s+/g, ' ')
+  return text.length > ERROR_LENGTH_MAX ? `${text.slice(0, ERROR_LENGTH_MAX)}…` : text
+}
+
+function count(number: number, noun: string): string {
+  return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`
+}
+
+function ago(date: Date | null, nowMs: number): string {
+  const ms = date === null ? 0 : nowMs - date.getTime()
+  return ms < 1_000 ? 'just now' : `${span(ms)} ago`
+}
+
+/** A length of time as people say it. */
+function span(ms: number): string {
+  if (ms < 1_000) return `${Math.ceil(ms)} ms`
+  if (ms < 120_000) return `${Math.round(ms / 1_000)} s`
+  if (ms < 7_200_000) return `${Math.round(ms / 60_000)} min`
+  if (ms < 172_800_000) return `${Math.round(ms / 3_600_000)} h`
+  return `${Math.round(ms / 86_400_000)} days`
+}

@@ -1,0 +1,313 @@
+// What operators see of a queue and what they ask of it beyond single jobs: overviews, series, groups of dead jobs, bulk
+// actions, keys, the audit log, the store's health.
+
+import type { JobFilter, JobView, QueueStats, QueueView, SettledJob, WorkerView } from './job.js'
+import type { JobState } from './states.js'
+
+/** Tallies and samples are kept in steps of this length. */
+export const BUCKET_MS = 10_000
+/** How long they are kept: three days. */
+export const SERIES_KEPT_MS: number = 3 * 86_400_000
+/** The most points of one series. */
+export const SERIES_POINTS_MAX = 500
+/** The most queues of an overview. */
+export const OVERVIEW_QUEUES_MAX = 1_000
+/** The most groups of dead jobs one call gives. */
+export const DEAD_GROUPS_MAX = 100
+/** A worker that was seen within this time lives: workers say so every 10 s, and may miss it twice. */
+export const WORKER_LIVE_MS = 35_000
+
+export interface CountResult {
+  readonly count: number
+  /** False when there may be more: not every job could be looked at. */
+  readonly isExact: boolean
+}
+
+/** What happened in one queue since the last tally of this process. */
+export interface QueueTally {
+  readonly queue: string
+  readonly enqueued: number
+  /** Attempts that ended here. */
+  readonly claimed: number
+  readonly succeeded: number
+  /** Attempts that failed, whatever became of the job. */
+  readonly failed: number
+  readonly retried: number
+  readonly dead: number
+  readonly cancelled: number
+  readonly rescued: number
+  /** From enqueue to start, of first attempts. */
+  readonly waitMsTotal: number
+  /** Time in handlers. */
+  readonly runMsTotal: number
+}
+
+/** Where what happens in a process is counted. */
+export interface TallySink {
+  enqueued(queue: string, count: number): void
+  /** An attempt was settled. `waitMs` is how long the job had waited for its first one; null of later ones. */
+  ended(settled: Pick<SettledJob, 'queue' | 'error' | 'ranMs'>, state: JobState, waitMs: number | null): void
+  rescued(queue: string, state: JobState): void
+}
+
+/** Happenings per second, over the last full minute of tallies. */
+export interface Rates {
+  readonly enqueued: number
+  readonly succeeded: number
+  readonly failed: number
+  readonly dead: number
+}
+
+/** How many jobs stand where; without those that ended well. */
+export type Depth = Pick<QueueStats, 'blocked' | 'scheduled' | 'ready' | 'running' | 'retrying' | 'dead'>
+
+export interface QueueOverview extends QueueView, Depth {
+  readonly oldestAgeS: number
+  /** Live workers that serve it, and how many jobs they can run at once, in this and their other queues. */
+  readonly workers: number
+  readonly slots: number
+  readonly rates: Rates
+}
+
+export interface Overview {
+  readonly nowMs: number
+  readonly queues: readonly QueueOverview[]
+  /** False when counts are estimated from a sample, or there are more queues. */
+  readonly isExact: boolean
+}
+
+export interface SeriesRequest {
+  /** Null for all queues together. */
+  readonly queue: string | null
+  /** The first moment, at most SERIES_KEPT_MS ago. */
+  readonly sinceMs: number
+  /** A multiple of BUCKET_MS that gives at most SERIES_POINTS_MAX points. */
+  readonly stepMs: number
+}
+
+/** One step of a series. */
+export interface SeriesPoint {
+  /** When the step begins. */
+  readonly at: Date
+  /** At the last sample of the step; null when there was none. */
+  readonly depth: (Depth & { readonly oldestAgeS: number }) | null
+  readonly enqueued: number
+  readonly claimed: number
+  readonly succeeded: number
+  readonly failed: number
+  readonly retried: number
+  readonly dead: number
+  readonly cancelled: number
+  readonly rescued: number
+  readonly waitMsTotal: number
+  readonly runMsTotal: number
+}
+
+export interface DeadGroupsRequest {
+  /** Null for all queues. */
+  readonly queue: string | null
+  /** From 1 to DEAD_GROUPS_MAX. */
+  readonly limit: number
+}
+
+/** Dead jobs whose errors have one fingerprint. First and last go by the jobs' ids. */
+export interface DeadGroup {
+  readonly fingerprint: string
+  /** The error of the newest; null when it died without one. */
+  readonly error: { readonly name: string; readonly message: string } | null
+  readonly count: number
+  readonly isExact: boolean
+  /** Types and queues among its newest jobs, at most 5 of each. */
+  readonly types: readonly string[]
+  readonly queues: readonly string[]
+  /** When the oldest and the newest of its jobs died. */
+  readonly firstAt: Date
+  readonly lastAt: Date
+  readonly newestId: string
+}
+
+/** What a job's standing depends on. */
+export interface Standing {
+  readonly job: JobView
+  readonly queuePaused: boolean
+  /** Of a ready job: how many of its queue would be claimed before it, counted up to 10,000. */
+  readonly ahead: CountResult
+  /** The jobs it comes after; state and type are null of one that was pruned. */
+  readonly parents: readonly { readonly id: string; readonly state: JobState | null; readonly type: string | null }[]
+  /** Live workers that serve its queue, at most 50. */
+  readonly workers: readonly (WorkerView & { readonly knowsType: boolean })[]
+  /** Another job that holds its idempotency key, or null. */
+  readonly keyHeldBy: string | null
+  readonly nowMs: number
+}
+
+/** A line for the audit log. */
+export interface AuditRecord {
+  readonly actor: string
+  readonly action: string
+  readonly job?: string | null
+  /** What else it was done to: a queue, a schedule, a bulk action, a key. */
+  readonly target?: string | null
+  /** A small JSON value. */
+  readonly details?: unknown
+}
+
+export interface AuditEntry {
+  /** Grows with every entry. */
+  readonly line: number
+  readonly at: Date
+  readonly actor: string
+  readonly action: string
+  readonly job: string | null
+  readonly target: string | null
+  readonly details: unknown
+}
+
+export interface AuditRequest {
+  /** Continue below this line; null starts with the newest. */
+  readonly before: number | null
+  /** From 1 to PAGE_MAX. */
+  readonly limit: number
+  readonly action?: string
+  readonly actor?: string
+  readonly job?: string
+}
+
+export interface AuditPage {
+  readonly entries: readonly AuditEntry[]
+  /** Where the next page continues, or null at the end. A page may be short and still have one. */
+  readonly next: number | null
+}
+
+export const BULK_ACTIONS = ['cancel', 'requeue', 'discard'] as const
+export type BulkAction = (typeof BULK_ACTIONS)[number]
+
+/** The most jobs one bulk action touches, and one of its steps. */
+export const BULK_LIMIT_MAX = 1_000_000
+export const BULK_BATCH_MAX = 500
+
+/** A bulk action as it is written down. It touches the jobs that match and were created before it, newest first, each once. */
+export interface NewBulk {
+  readonly id: string
+  readonly action: BulkAction
+  readonly filter: JobFilter
+  readonly by: string
+  /** Null for as fast as it goes. */
+  readonly perSecond: number | null
+  /** The most jobs it touches, up to BULK_LIMIT_MAX. */
+  readonly limit: number
+  /** How many jobs matched when it was asked for; for showing how far it has come. */
+  readonly expected: CountResult | null
+}
+
+export type BulkState = 'waiting' | 'running' | 'done' | 'cancelled' | 'failed'
+
+export interface BulkView extends NewBulk {
+  readonly state: BulkState
+  /** Jobs that matched and were tried. */
+  readonly matched: number
+  /** Those it was done to, and those that had moved on or were refused. */
+  readonly done: number
+  readonly refused: number
+  readonly createdAt: Date
+  readonly updatedAt: Date
+  /** Why it failed. */
+  readonly error: string | null
+}
+
+/** What one step of a bulk action came to. */
+export interface BulkProgress {
+  readonly id: string
+  readonly action: BulkAction
+  readonly moved: number
+  readonly refused: number
+  readonly state: BulkState
+}
+
+export const KEY_SCOPES = ['read', 'read:payload', 'enqueue', 'operate', 'admin'] as const
+/** What the holder of an API key may do. */
+export type KeyScope = (typeof KEY_SCOPES)[number]
+
+export interface NewApiKey {
+  readonly id: string
+  /** SHA-256 of the secret, in lower-case hex. */
+  readonly hash: string
+  readonly name: string
+  readonly scopes: readonly KeyScope[]
+  /** The queues it is for; null for all. */
+  readonly queues: readonly string[] | null
+  readonly expiresAtMs: number | null
+}
+
+/** An API key as shown: nothing in it lets anybody in. */
+export interface ApiKey {
+  readonly id: string
+  readonly name: string
+  readonly scopes: readonly KeyScope[]
+  readonly queues: readonly string[] | null
+  readonly createdAt: Date
+  readonly expiresAt: Date | null
+  readonly revokedAt: Date | null
+  readonly lastUsedAt: Date | null
+}
+
+/** What a store says about itself. */
+export interface StoreHealth {
+  readonly kind: 'memory' | 'postgres' | 'redis'
+  readonly version: string
+  /** True when an accepted job survives a crash of the store. */
+  readonly isDurable: boolean
+  readonly nowMs: number
+  /** Facts of a PostgreSQL server; null for other stores. */
+  readonly postgres: PostgresHealth | null
+}
+
+export interface PostgresHealth {
+  /** As in server_version_num: 180001 for 18.1. */
+  readonly versionNumber: number
+  /** The last migration that was applied. */
+  readonly schemaVersion: number
+  readonly schema: string
+  /** What holds for this connection. */
+  readonly settings: {
+    readonly synchronousCommit: string
+    readonly fsync: boolean
+    readonly fullPageWrites: boolean
+    readonly autovacuum: boolean
+    readonly maxConnections: number
+    readonly statementTimeout: string
+    readonly readOnlyByDefault: boolean
+  }
+  readonly connections: number
+  readonly inRecovery: boolean
+  readonly databaseBytes: number
+  /** How long the answer took, in milliseconds. */
+  readonly roundTripMs: number
+  /** True when two statements of one connection were answered by different server processes. */
+  readonly hasPooler: boolean
+  readonly tables: readonly TableHealth[]
+  /** What keeps dead rows from being removed. */
+  readonly horizon?: Horizon
+}
+
+export interface TableHealth {
+  readonly name: string
+  readonly liveRows: number
+  readonly deadRows: number
+  readonly bytes: number
+  readonly lastVacuumAt: Date | null
+}
+
+export interface Horizon {
+  readonly ageMs: number
+  readonly xids: number
+  readonly holder: {
+    readonly pid: number | null
+    readonly user: string | null
+    readonly application: string | null
+    readonly state: string | null
+    readonly since: Date | null
+    readonly queryStart: Date | null
+    readonly kind: 'transaction' | 'prepared' | 'slot' | 'standby'
+  } | null
+}

@@ -1,0 +1,33 @@
+// What a job's standing depends on.
+
+import type { Standing } from '../../core/operating.js'
+import { viewOf } from './get.js'
+import { keyHolder } from './keys.js'
+import type { Memory } from './memory.js'
+import { liveWorkers } from './workers.js'
+
+const AHEAD_MAX = 10_000
+const WORKERS_MAX = 50
+
+export function standing(memory: Memory, id: string, nowMs: number): Standing | null {
+  const job = memory.jobs.get(id)
+  if (job === undefined) return null
+  const { queue, type, after } = job.facts
+  const ahead = job.state === 'ready' ? memory.ready.get(queue)!.values.indexOf(job) : 0
+  const holder = keyHolder(memory, job.facts, nowMs)
+  return {
+    job: viewOf(memory, job),
+    queuePaused: memory.queues.get(queue)?.paused ?? false,
+    ahead: { count: Math.min(ahead, AHEAD_MAX), isExact: ahead <= AHEAD_MAX },
+    parents: after.map((parent) => {
+      const known = memory.jobs.get(parent)
+      return { id: parent, state: known?.state ?? null, type: known?.facts.type ?? null }
+    }),
+    workers: liveWorkers(memory, nowMs)
+      .filter((worker) => worker.queues.includes(queue))
+      .slice(0, WORKERS_MAX)
+      .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(type) })),
+    keyHeldBy: holder === null || holder.jobId === id ? null : holder.jobId,
+    nowMs,
+  }
+}

@@ -1,0 +1,70 @@
+// audit: who did what. Operations on jobs, queues and schedules write their lines in their own statements.
+
+import type { AuditEntry, AuditPage, AuditRecord, AuditRequest } from '../../core/operating.js'
+import type { Database, Send } from './database.js'
+import { type Row, readDate, readJson, statement } from './statement.js'
+
+const RECORD = statement(
+  'record',
+  `
+INSERT INTO :schema.audit (at, actor, action, job, target, details)
+VALUES (coalesce($1::timestamptz, clock_timestamp()), $2, $3, $4::uuid, $5, $6::json)`,
+)
+
+/** Writes a line. */
+export async function record(db: Database, send: Send, entry: AuditRecord): Promise<void> {
+  const { actor, action, job = null, target = null, details = null } = entry
+  await send(RECORD, [db.now(), actor, action, job, target, details === null ? null : JSON.stringify(details)])
+}
+
+/** How many lines one page looks through when it is narrowed. */
+const WINDOW = 5_000
+
+const auditSql = (ofJob: string) => `
+WITH candidate AS MATERIALIZED (
+  SELECT *
+    FROM :schema.audit
+   WHERE audit.line < coalesce($1::bigint, 9223372036854775807)
+     ${ofJob}
+   ORDER BY audit.line DESC
+   LIMIT $6
+)
+SELECT (SELECT count(*) FROM candidate), (SELECT min(line) FROM candidate), found.*
+  FROM (SELECT) AS always
+  LEFT JOIN (
+    SELECT line, (extract(epoch FROM at) * 1000)::float8, actor, action, job, target, details
+      FROM candidate
+     WHERE ($3::text IS NULL OR actor = $3)
+       AND ($4::text IS NULL OR action = $4)
+     ORDER BY line DESC
+     LIMIT $5
+  ) AS found ON true`
+
+const AUDIT = statement('audit', auditSql('AND $2::uuid IS NULL'))
+const AUDIT_OF_JOB = statement('audit_of_job', auditSql('AND audit.job = $2::uuid'))
+
+export async function audit(db: Database, request: AuditRequest): Promise<AuditPage> {
+  const { before, limit, action = null, actor = null, job = null } = request
+  const values = [before, job, actor, action, limit + 1, WINDOW]
+  const rows = await db.send('look', job === null ? AUDIT : AUDIT_OF_JOB, values)
+  const [looked, oldest] = [Number(rows[0]![0]), Number(rows[0]![1])]
+  const found = rows
+    .filter((row) => row[2] !== null)
+    .map(readEntry)
+    .sort((one, other) => other.line - one.line)
+  const entries = found.slice(0, limit)
+  if (found.length > limit) return { entries, next: entries.at(-1)!.line }
+  return { entries, next: looked === WINDOW ? oldest : null }
+}
+
+function readEntry(row: Row): AuditEntry {
+  return {
+    line: Number(row[2]),
+    at: readDate(row[3])!,
+    actor: row[4]!,
+    action: row[5]!,
+    job: row[6] ?? null,
+    target: row[7] ?? null,
+    details: readJson(row[8]),
+  }
+}

@@ -1,0 +1,198 @@
+// bulk actions: written down, then done in batches. Each batch is one transaction with the move of the cursor, so that a process
+// that dies in the middle leaves nothing half done. ◄── upkeep/bulk.ts
+
+import { isHoldfastError } from '../../core/errors.js'
+import type { JobFilter } from '../../core/job.js'
+import {
+  BULK_BATCH_MAX,
+  type BulkAction,
+  type BulkProgress,
+  type BulkState,
+  type BulkView,
+  type CountResult,
+  type NewBulk,
+} from '../../core/operating.js'
+import type { CancelResult, RequeueResult } from '../../core/store.js'
+import { record } from './audit.js'
+import { cancel } from './cancel.js'
+import type { Database, Send } from './database.js'
+import { findPage } from './list.js'
+import { discard, requeueThrough } from './requeue.js'
+import { type Row, readDate, readJson, statement } from './statement.js'
+
+const COLUMNS = `bulks.id, action, filter, actor, per_second, most, expected, state, matched, done, refused,
+       (extract(epoch FROM created_at) * 1000)::float8, (extract(epoch FROM updated_at) * 1000)::float8, error, cursor`
+
+function readBulk(row: Row): BulkView {
+  return {
+    id: row[0]!,
+    action: row[1] as BulkAction,
+    filter: readJson(row[2]) as JobFilter,
+    by: row[3]!,
+    perSecond: row[4] === null ? null : Number(row[4]),
+    limit: Number(row[5]),
+    expected: readJson(row[6]) as CountResult | null,
+    state: row[7] as BulkState,
+    matched: Number(row[8]),
+    done: Number(row[9]),
+    refused: Number(row[10]),
+    createdAt: readDate(row[11])!,
+    updatedAt: readDate(row[12])!,
+    error: row[13] ?? null,
+  }
+}
+
+const START = statement(
+  'start_bulk',
+  `
+INSERT INTO :schema.bulks (id, action, filter, actor, state, per_second, most, expected, created_at, updated_at)
+SELECT $2::uuid, $3, $4::json, $5, 'waiting', $6::integer, $7::integer, $8::json, moment.now, moment.now
+  FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
+    ON CONFLICT DO NOTHING
+RETURNING ${COLUMNS}`,
+)
+
+export async function startBulk(db: Database, bulk: NewBulk): Promise<BulkView> {
+  const { id, action, filter, by, perSecond, limit, expected } = bulk
+  const values = [id, action, JSON.stringify(filter), by, perSecond, limit, expected && JSON.stringify(expected)]
+  return db.transaction('operate', async (send) => {
+    const [made] = await send(START, [db.now(), ...values])
+    if (made === undefined) return readBulk((await send(GET, [id]))[0]!)
+    const details = { action, filter, limit, perSecond }
+    await record(db, send, { actor: by, action: 'start bulk', target: id, details })
+    return readBulk(made)
+  })
+}
+
+const BULKS = statement('bulks', `SELECT ${COLUMNS} FROM :schema.bulks ORDER BY bulks.id DESC LIMIT $1`)
+
+export async function bulks(db: Database, limit: number): Promise<readonly BulkView[]> {
+  return (await db.send('look', BULKS, [limit])).map(readBulk)
+}
+
+const GET = statement('get_bulk', `SELECT ${COLUMNS} FROM :schema.bulks WHERE id = $1::uuid`)
+
+export async function getBulk(db: Database, id: string): Promise<BulkView | null> {
+  const [row] = await db.send('look', GET, [id])
+  return row === undefined ? null : readBulk(row)
+}
+
+const CANCEL = statement(
+  'cancel_bulk',
+  `
+UPDATE :schema.bulks
+   SET state = 'cancelled', updated_at = coalesce($1::timestamptz, clock_timestamp())
+ WHERE id = $2::uuid
+   AND state IN ('waiting', 'running')
+RETURNING ${COLUMNS}`,
+)
+
+export async function cancelBulk(db: Database, id: string, by: string): Promise<BulkView | null> {
+  return db.transaction('operate', async (send) => {
+    const [ended] = await send(CANCEL, [db.now(), id])
+    if (ended !== undefined) {
+      await record(db, send, { actor: by, action: 'cancel bulk', target: id })
+      return readBulk(ended)
+    }
+    const [known] = await send(GET, [id])
+    return known === undefined ? null : readBulk(known)
+  })
+}
+
+// Of those that may go on, the one that has waited longest. One that is being worked on elsewhere is left to whoever does it.
+// A pace earns jobs from the last batch on, a second's worth at most.
+const NEXT = statement(
+  'next_bulk',
+  `
+SELECT ${COLUMNS},
+       CASE WHEN per_second IS NULL THEN $2
+            ELSE least($2, per_second, floor(per_second * extract(epoch FROM moment.now - updated_at))) END::integer
+  FROM :schema.bulks
+ CROSS JOIN (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
+ WHERE state IN ('waiting', 'running')
+   AND (per_second IS NULL OR per_second * extract(epoch FROM moment.now - updated_at) >= 1)
+ ORDER BY updated_at, id
+ LIMIT 1
+   FOR UPDATE OF bulks SKIP LOCKED`,
+)
+
+const MOVE_ON = statement(
+  'move_bulk_on',
+  `
+UPDATE :schema.bulks
+   SET state = $3, matched = matched + $4, done = done + $5, refused = refused + $4 - $5,
+       cursor = coalesce($6::uuid, cursor), updated_at = coalesce($1::timestamptz, clock_timestamp())
+ WHERE id = $2::uuid`,
+)
+
+const FAIL = statement(
+  'fail_bulk',
+  `
+UPDATE :schema.bulks
+   SET state = 'failed', error = $3, updated_at = coalesce($1::timestamptz, clock_timestamp())
+ WHERE id = $2::uuid
+   AND state IN ('waiting', 'running')`,
+)
+
+/** Whom to tell what a batch changed, after its transaction. */
+export interface BulkTold {
+  readonly asked: (id: string) => void
+  readonly ready: (queue: string) => void
+}
+
+/** Does one batch of one bulk action that is due. */
+export async function stepBulk(db: Database, on: BulkTold): Promise<BulkProgress | null> {
+  const asked = new Set<string>()
+  const ready = new Set<string>()
+  const told: BulkTold = { asked: (id) => asked.add(id), ready: (queue) => ready.add(queue) }
+  let bulk: BulkView | null = null
+  try {
+    const progress = await db.transaction('upkeep', async (send) => {
+      const [row] = await send(NEXT, [db.now(), BULK_BATCH_MAX])
+      if (row === undefined) return null
+      bulk = readBulk(row)
+      return doBatch(db, send, told, bulk, { before: row[14] ?? null, most: Number(row[15]) })
+    })
+    asked.forEach(on.asked)
+    ready.forEach(on.ready)
+    return progress
+  } catch (error) {
+    // What will fail again is ended, so that it does not stand in the way of the others.
+    const failed = bulk as BulkView | null
+    if (failed === null || !isHoldfastError(error) || error.retryable) throw error
+    await db.send('upkeep', FAIL, [db.now(), failed.id, error.message.slice(0, 1_000)])
+    return { id: failed.id, action: failed.action, moved: 0, refused: 0, state: 'failed' }
+  }
+}
+
+async function doBatch(
+  db: Database,
+  send: Send,
+  told: BulkTold,
+  bulk: BulkView,
+  { before, most }: { readonly before: string | null; readonly most: number },
+): Promise<BulkProgress> {
+  const limit = Math.min(most, bulk.limit - bulk.matched)
+  // Jobs that came after the start are not its business.
+  const created = [...(bulk.filter.created ?? []), { op: '<=', atMs: bulk.createdAt.getTime() } as const]
+  const page = await findPage(db, send, { filter: { ...bulk.filter, created }, limit, before })
+  const ids = page.jobs.map((job) => job.id)
+  const results = await act(db, send, told, bulk, ids)
+  const moved = results.filter(({ result }) => result !== 'refused' && result !== 'missing').length
+  const isOver = page.next === null || bulk.matched + ids.length >= bulk.limit
+  const state: BulkState = isOver ? 'done' : 'running'
+  await send(MOVE_ON, [db.now(), bulk.id, state, ids.length, moved, page.next])
+  return { id: bulk.id, action: bulk.action, moved, refused: ids.length - moved, state }
+}
+
+async function act(
+  db: Database,
+  send: Send,
+  told: BulkTold,
+  { action, by }: BulkView,
+  ids: readonly string[],
+): Promise<readonly (CancelResult | RequeueResult)[]> {
+  if (action === 'cancel') return cancel(db, send, ids, by, told)
+  if (action === 'requeue') return requeueThrough(db, send, ids, by, told.ready)
+  return discard(db, send, ids, by)
+}

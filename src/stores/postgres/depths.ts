@@ -1,0 +1,199 @@
+// How many jobs stand where. Up to a bound rows are counted; beyond it a sample of the table's pages is, and scaled up by how
+// many pages there are. Neither asks the planner's statistics, which may be hours old or not there at all.
+
+import type { Depth } from '../../core/operating.js'
+import type { Send } from './database.js'
+import { arrayOf, type Statement, statement } from './statement.js'
+
+export interface Depths {
+  /** For each queue that has jobs in these states; '' for all together when that was asked for. */
+  readonly byQueue: ReadonlyMap<string, Depth>
+  readonly isExact: boolean
+}
+
+/** All queues together. */
+export const ALL = ''
+
+// By the index on queue: each counts up to its own bound.
+const IN_LINE = statement(
+  'depth_in_line',
+  `
+SELECT asked.queue,
+       (SELECT count(*) FROM (SELECT FROM :schema.ready WHERE ready.queue = asked.queue LIMIT $2) AS few),
+       (SELECT count(*) FROM (SELECT FROM :schema.dead WHERE dead.queue = asked.queue LIMIT $2) AS few)
+  FROM unnest($1::text[]) AS asked (queue)`,
+)
+
+const IN_LINE_ALL = statement(
+  'depth_in_line_all',
+  `
+SELECT '', (SELECT count(*) FROM (SELECT FROM :schema.ready LIMIT $1) AS few),
+       (SELECT count(*) FROM (SELECT FROM :schema.dead LIMIT $1) AS few)`,
+)
+
+// These tables have no index on queue, because jobs only pass through them: one window of each serves all queues. In the order
+// of an index, because a table is read page by page otherwise, and its pages may hold nothing but what has long moved on.
+const PASSING = statement(
+  'depth_passing',
+  `
+SELECT 'blocked', queue, count(*) FROM (SELECT queue FROM :schema.blocked ORDER BY blocked.id LIMIT $1) AS few GROUP BY queue
+ UNION ALL
+SELECT 'running', queue, count(*) FROM (SELECT queue FROM :schema.running ORDER BY running.id LIMIT $1) AS few GROUP BY queue
+ UNION ALL
+SELECT CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END, queue, count(*)
+  FROM (SELECT queue, retrying FROM :schema.scheduled ORDER BY scheduled.id LIMIT $1) AS few
+ GROUP BY retrying, queue`,
+)
+
+type Table = 'ready' | 'dead' | 'blocked' | 'running' | 'scheduled'
+
+const TABLE_OF: Readonly<Record<keyof Depth, Table>> = {
+  ready: 'ready',
+  dead: 'dead',
+  blocked: 'blocked',
+  running: 'running',
+  scheduled: 'scheduled',
+  retrying: 'scheduled',
+}
+
+/** 400 pages hold some 30,000 rows: read in a few milliseconds, and a share of one in ten is off by a few percent. */
+const SAMPLE_PAGES = 400
+const PAGE_BYTES = 8_192
+
+const sampleSql = (table: Table) => {
+  const state = table === 'scheduled' ? "CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END" : `'${table}'`
+  // The same pages each time, so that a number that does not change does not seem to.
+  return statement(
+    `sample_of_${table}`,
+    `SELECT ${state}, queue, count(*) FROM :schema.${table} TABLESAMPLE SYSTEM ($1::real) REPEATABLE (1) GROUP BY 1, 2`,
+  )
+}
+
+const SAMPLES: Readonly<Record<Table, Statement>> = {
+  ready: sampleSql('ready'),
+  dead: sampleSql('dead'),
+  blocked: sampleSql('blocked'),
+  running: sampleSql('running'),
+  scheduled: sampleSql('scheduled'),
+}
+
+const TABLE_BYTES = statement('table_bytes', "SELECT pg_relation_size(format(':schema.%I', $1::text)::regclass)")
+
+/** Counts the jobs of these queues, or of all together with null; exact up to `max` rows of each table and queue. */
+export async function readDepths(send: Send, queues: readonly string[] | null, max: number): Promise<Depths> {
+  // All queues share what is looked at, so that many of them cost no more than one; but a few jobs are always counted.
+  const each = queues === null ? max : Math.max(100, Math.floor(max / Math.max(1, queues.length)))
+  const [line, passing] = await Promise.all([
+    queues === null ? send(IN_LINE_ALL, [max + 1]) : send(IN_LINE, [arrayOf(queues), each + 1]),
+    send(PASSING, [max + 1]),
+  ])
+  const found = new Found(queues)
+  const over = new Set<Table>()
+  for (const [queue, ready, dead] of line) {
+    for (const [state, text] of [['ready', ready] as const, ['dead', dead] as const]) {
+      found.add(queue!, state, Number(text))
+      if (Number(text) > each) over.add(state)
+    }
+  }
+  const looked = new Map<Table, number>()
+  for (const [state, queue, text] of passing) {
+    const table = TABLE_OF[state as keyof Depth]
+    looked.set(table, (looked.get(table) ?? 0) + Number(text))
+    found.add(queue!, state as keyof Depth, Number(text))
+  }
+  for (const [table, rows] of looked) if (rows > max) over.add(table)
+  await Promise.all([...over].map((table) => estimate(send, table, found, each)))
+  return { byQueue: found.byQueue, isExact: over.size === 0 }
+}
+
+/** Replaces the counts of a table that were cut short by what a sample says. */
+async function estimate(send: Send, table: Table, found: Found, each: number): Promise<void> {
+  const [size] = await send(TABLE_BYTES, [table])
+  const pages = Number(size![0]) / PAGE_BYTES
+  const percent = Math.min(100, (100 * SAMPLE_PAGES) / Math.max(1, pages))
+  const isInLine = table === 'ready' || table === 'dead'
+  const estimated = new Map<string, number>()
+  for (const [state, queue, text] of await send(SAMPLES[table], [percent])) {
+    const name = JSON.stringify([found.nameOf(queue!), state])
+    estimated.set(name, (estimated.get(name) ?? 0) + (Number(text) * 100) / percent)
+  }
+  for (const [name, number] of estimated) {
+    const [queue, state] = JSON.parse(name) as [string, keyof Depth]
+    const counted = found.byQueue.get(queue)?.[state] ?? 0
+    // What was counted to its end is exact, and a sample never takes away from what was counted.
+    if (isInLine && counted <= each) continue
+    found.set(queue, state, Math.max(counted, Math.round(number)))
+  }
+}
+
+const NONE: Depth = { blocked: 0, scheduled: 0, ready: 0, running: 0, retrying: 0, dead: 0 }
+
+/** What was found so far, of the queues asked for. */
+class Found {
+  readonly #asked: ReadonlySet<string> | null
+  readonly byQueue = new Map<string, Depth>()
+
+  constructor(queues: readonly string[] | null) {
+    this.#asked = queues === null ? null : new Set(queues)
+  }
+
+  nameOf(queue: string): string {
+    return this.#asked === null ? ALL : queue
+  }
+
+  add(queue: string, state: keyof Depth, count: number): void {
+    const known = this.byQueue.get(this.nameOf(queue)) ?? NONE
+    this.set(this.nameOf(queue), state, known[state] + count)
+  }
+
+  set(queue: string, state: keyof Depth, count: number): void {
+    if (this.#asked !== null && !this.#asked.has(queue)) return
+    this.byQueue.set(queue, { ...(this.byQueue.get(queue) ?? NONE), [state]: count })
+  }
+}
+
+/** What is found of a queue, nothing when it was not. */
+export function depthOf({ byQueue }: Depths, queue: string): Depth {
+  return byQueue.get(queue) ?? NONE
+}
+
+// Within one priority and one lane places grow with time, so the oldest ready job is the first of some lane: one look-up for each
+// priority that occurs, found by skipping from one to the next, instead of a scan of the line.
+const OLDEST = statement(
+  'oldest_ready',
+  `
+WITH RECURSIVE moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), lane (queue, priority) AS (
+  SELECT asked.queue, (SELECT max(ready.priority) FROM :schema.ready WHERE ready.queue = asked.queue)
+    FROM unnest($2::text[]) AS asked (queue)
+   UNION ALL
+  SELECT lane.queue,
+         (SELECT max(ready.priority) FROM :schema.ready WHERE ready.queue = lane.queue AND ready.priority < lane.priority)
+    FROM lane
+   WHERE lane.priority IS NOT NULL
+), head AS (
+  SELECT lane.queue,
+         (SELECT ready.since FROM :schema.ready
+           WHERE ready.queue = lane.queue AND ready.priority = lane.priority
+           ORDER BY ready.position LIMIT 1) AS front,
+         (SELECT ready.since FROM :schema.ready
+           WHERE ready.queue = lane.queue AND ready.priority = lane.priority AND ready.position > 0
+           ORDER BY ready.position LIMIT 1) AS back
+    FROM lane
+   WHERE lane.priority IS NOT NULL
+)
+SELECT head.queue, extract(epoch FROM moment.now - least(min(front), min(back)))::float8
+  FROM head, moment
+ GROUP BY head.queue, moment.now`,
+)
+
+/** The age in seconds of the job that has been ready longest, for each of these queues that has one. */
+export async function readOldestAges(
+  send: Send,
+  now: string | null,
+  queues: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const rows = await send(OLDEST, [now, arrayOf(queues)])
+  return new Map(rows.map(([queue, age]) => [queue!, age === null ? 0 : Math.max(0, Number(age))]))
+}

@@ -1,0 +1,77 @@
+// health: what the server says about itself, for those who look after it.
+
+import type { PostgresHealth, StoreHealth, TableHealth } from '../../core/operating.js'
+import type { Database, Send } from './database.js'
+import { readDate, statement } from './statement.js'
+
+const SERVER = statement(
+  'health_server',
+  `
+SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)::float8,
+       current_setting('server_version'), current_setting('server_version_num'), current_setting('synchronous_commit'),
+       current_setting('fsync'), current_setting('full_page_writes'), current_setting('autovacuum'),
+       current_setting('max_connections'), current_setting('default_transaction_read_only'),
+       pg_is_in_recovery(), pg_database_size(current_database()), pg_backend_pid(),
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'),
+       (SELECT max(number) FROM :schema.migrations),
+       (SELECT substr(setting, 19) FROM pg_catalog.pg_roles, unnest(rolconfig) AS setting
+         WHERE rolname = current_user AND setting LIKE 'statement\\_timeout=%' LIMIT 1)`,
+)
+
+// Asked apart from the first: a pooler that hands out another server for each transaction answers from another process.
+const AGAIN = statement('health_again', 'SELECT pg_backend_pid()')
+
+const TABLES = statement(
+  'health_tables',
+  `
+SELECT relname, n_live_tup, n_dead_tup, pg_total_relation_size(relid),
+       (extract(epoch FROM greatest(last_vacuum, last_autovacuum)) * 1000)::float8
+  FROM pg_catalog.pg_stat_all_tables
+ WHERE schemaname = ':schema_text'
+   AND relname IN ('ready', 'running', 'scheduled', 'blocked', 'dead', 'keys')
+ ORDER BY relname`,
+)
+
+export async function health(db: Database): Promise<StoreHealth> {
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  const startMs = performance.now()
+  const [row] = await send(SERVER, [db.now()])
+  const roundTripMs = performance.now() - startMs
+  const [again] = await send(AGAIN, [])
+  const tables = await send(TABLES, [])
+  const postgres: PostgresHealth = {
+    versionNumber: Number(row![2]),
+    schemaVersion: Number(row![13] ?? 0),
+    schema: db.schema,
+    settings: {
+      synchronousCommit: row![3]!,
+      fsync: row![4] === 'on',
+      fullPageWrites: row![5] === 'on',
+      autovacuum: row![6] === 'on',
+      maxConnections: Number(row![7]),
+      statementTimeout: row![14] ?? 'none',
+      readOnlyByDefault: row![8] === 'on',
+    },
+    connections: Number(row![12]),
+    inRecovery: row![9] === 't',
+    databaseBytes: Number(row![10]),
+    roundTripMs,
+    hasPooler: again![0] !== row![11],
+    tables: tables.map(
+      ([name, live, dead, bytes, vacuumed]): TableHealth => ({
+        name: name!,
+        liveRows: Number(live),
+        deadRows: Number(dead),
+        bytes: Number(bytes),
+        lastVacuumAt: readDate(vacuumed),
+      }),
+    ),
+  }
+  return {
+    kind: 'postgres',
+    version: `PostgreSQL ${row![1]}`,
+    isDurable: postgres.settings.fsync && postgres.settings.synchronousCommit !== 'off',
+    nowMs: Math.floor(Number(row![0])),
+    postgres,
+  }
+}

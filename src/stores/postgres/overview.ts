@@ -1,0 +1,81 @@
+// overview: all queues at a glance.
+
+import { COUNT_EXACT_MAX } from '../../core/job.js'
+import {
+  BUCKET_MS,
+  OVERVIEW_QUEUES_MAX,
+  type Overview,
+  type QueueOverview,
+  type Rates,
+  WORKER_LIVE_MS,
+} from '../../core/operating.js'
+import type { Database, Send } from './database.js'
+import { depthOf, readDepths, readOldestAges } from './depths.js'
+import { readNow } from './list.js'
+import { queues } from './queues.js'
+import { arrayOf, statement } from './statement.js'
+import { workers } from './workers.js'
+
+export async function overview(db: Database): Promise<Overview> {
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  const all = await queues(db)
+  const shown = all.slice(0, OVERVIEW_QUEUES_MAX)
+  const names = shown.map(({ name }) => name)
+  const nowMs = await readNow(db, send)
+  const [depths, ages, rates, everyone] = await Promise.all([
+    readDepths(send, names, COUNT_EXACT_MAX),
+    readOldestAges(send, db.now(), names),
+    readRates(send, names, nowMs),
+    workers(db),
+  ])
+  const live = everyone.filter(({ seenAt }) => nowMs - seenAt.getTime() <= WORKER_LIVE_MS)
+  return {
+    nowMs,
+    queues: shown.map((queue): QueueOverview => {
+      const serving = live.filter((worker) => worker.queues.includes(queue.name))
+      return {
+        ...queue,
+        ...depthOf(depths, queue.name),
+        oldestAgeS: ages.get(queue.name) ?? 0,
+        workers: serving.length,
+        slots: serving.reduce((sum, worker) => sum + worker.concurrency, 0),
+        rates: rates.get(queue.name) ?? { enqueued: 0, succeeded: 0, failed: 0, dead: 0 },
+      }
+    }),
+    isExact: depths.isExact && shown.length === all.length,
+  }
+}
+
+const RATES = statement(
+  'rates',
+  `
+SELECT asked.queue, sum(tallies.enqueued), sum(tallies.succeeded), sum(tallies.failed), sum(tallies.dead)
+  FROM unnest($1::text[]) AS asked (queue)
+ CROSS JOIN LATERAL (
+   SELECT *
+     FROM :schema.tallies
+    WHERE tallies.queue = asked.queue
+      AND tallies.at >= to_timestamp($2::float8 / 1000)
+      AND tallies.at < to_timestamp($3::float8 / 1000)
+   OFFSET 0
+ ) AS tallies
+ GROUP BY asked.queue`,
+)
+
+/** The six full steps before the current one, which is still being counted. */
+async function readRates(send: Send, names: readonly string[], nowMs: number): Promise<ReadonlyMap<string, Rates>> {
+  const endMs = nowMs - (nowMs % BUCKET_MS)
+  const perSecond = (total: string | null | undefined) => Number(total) / 60
+  const rows = await send(RATES, [arrayOf(names), endMs - 60_000, endMs])
+  return new Map(
+    rows.map(([queue, enqueued, succeeded, failed, dead]) => [
+      queue!,
+      {
+        enqueued: perSecond(enqueued),
+        succeeded: perSecond(succeeded),
+        failed: perSecond(failed),
+        dead: perSecond(dead),
+      },
+    ]),
+  )
+}

@@ -1,0 +1,80 @@
+// standing: what a job's place depends on.
+
+import { type Standing, WORKER_LIVE_MS } from '../../core/operating.js'
+import type { Database, Send } from './database.js'
+import { get } from './get.js'
+import { arrayOf, statement } from './statement.js'
+import { statesOf } from './states.js'
+import { workers } from './workers.js'
+
+const AHEAD_MAX = 10_000
+const WORKERS_MAX = 50
+
+// A row of the line that never moved is found by its job's place, one that moved by its id.
+const PLACE = statement(
+  'standing',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), facts AS MATERIALIZED (
+  SELECT jobs.id, jobs.queue, jobs.priority, jobs.position, jobs.options FROM :schema.jobs WHERE jobs.id = $2::uuid
+), place AS MATERIALIZED (
+  SELECT ready.queue, ready.priority, ready.position
+    FROM facts
+    JOIN :schema.ready ON ready.queue = facts.queue AND ready.priority = facts.priority AND ready.position = facts.position
+     AND ready.id = facts.id AND NOT ready.moved
+   UNION ALL
+  SELECT ready.queue, ready.priority, ready.position FROM :schema.ready WHERE ready.id = $2 AND ready.moved
+)
+SELECT (extract(epoch FROM moment.now) * 1000)::float8,
+       coalesce((SELECT queues.paused FROM :schema.queues WHERE queues.name = facts.queue), false),
+       (SELECT count(*)
+          FROM place
+         CROSS JOIN LATERAL (SELECT FROM :schema.ready
+                              WHERE ready.queue = place.queue AND ready.priority > place.priority LIMIT $3) AS higher),
+       (SELECT count(*)
+          FROM place
+         CROSS JOIN LATERAL (SELECT FROM :schema.ready
+                              WHERE ready.queue = place.queue AND ready.priority = place.priority
+                                AND ready.position < place.position LIMIT $3) AS before),
+       (SELECT keys.id::text
+          FROM :schema.keys
+         WHERE keys.queue = facts.queue
+           AND keys.key = facts.options #>> '{key,key}'
+           AND keys.id <> facts.id
+           AND (keys.expires_at IS NULL OR keys.expires_at > moment.now))
+  FROM facts, moment`,
+)
+
+const TYPES = statement('types_of', 'SELECT id::text, type FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
+
+export async function standing(db: Database, id: string): Promise<Standing | null> {
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  const [job, [place], everyone] = await Promise.all([
+    get(db, id),
+    send(PLACE, [db.now(), id, AHEAD_MAX + 1]),
+    workers(db),
+  ])
+  if (job === null || place === undefined) return null
+  const nowMs = Math.floor(Number(place[0]))
+  const ahead = Number(place[2]) + Number(place[3])
+  return {
+    job,
+    queuePaused: place[1] === 't',
+    ahead: { count: Math.min(ahead, AHEAD_MAX), isExact: ahead <= AHEAD_MAX },
+    parents: await parentsOf(send, job.after),
+    workers: everyone
+      .filter((worker) => worker.queues.includes(job.queue) && nowMs - worker.seenAt.getTime() <= WORKER_LIVE_MS)
+      .slice(0, WORKERS_MAX)
+      .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(job.type) })),
+    keyHeldBy: place[4] ?? null,
+    nowMs,
+  }
+}
+
+async function parentsOf(send: Send, ids: readonly string[]): Promise<Standing['parents']> {
+  if (ids.length === 0) return []
+  const [states, rows] = await Promise.all([statesOf(send, ids), send(TYPES, [arrayOf(ids)])])
+  const types = new Map(rows.map(([id, type]) => [id!, type!]))
+  return ids.map((id) => ({ id, state: states.get(id) ?? null, type: types.get(id) ?? null }))
+}
