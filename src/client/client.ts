@@ -7,6 +7,7 @@ import { HoldfastError, show } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
 import type { JobView, NewJob, QueueStats, QueueView, WorkerView } from '../core/job.js'
+import type { LocalWorkers } from '../core/offer.js'
 import type { Ports } from '../core/ports.js'
 import type { Store } from '../core/store.js'
 import {
@@ -38,6 +39,7 @@ export interface ClientDeps {
   readonly time: StoreTime
   /** Told when a job was given a time here, so that whoever promotes can wake for it. */
   onTimed(delayMs: number): void
+  readonly workers: LocalWorkers
   /** Told when a schedule was made, changed or resumed here. */
   onScheduled(): void
 }
@@ -57,8 +59,8 @@ export class Client {
   readonly #deps: ClientDeps
   readonly #settings: ClientSettings
   readonly #preparation: Preparation
-  readonly #group: GroupCommit
-  readonly #keyedGroup: GroupCommit
+  readonly #group: GroupCommit<EnqueueResult>
+  readonly #keyedGroup: GroupCommit<EnqueueResult>
   readonly #waits: Waits
   #isClosed = false
 
@@ -71,8 +73,14 @@ export class Client {
       payloadBytesMax: settings.payloadBytesMax,
     }
     const gather = () =>
-      new GroupCommit(
-        { store, ports, emit: events.emit },
+      new GroupCommit<EnqueueResult>(
+        {
+          store,
+          ports,
+          emit: events.emit,
+          accept: (job, answer) => this.#noteTime(job, acceptOne(answer)),
+          workers: deps.workers,
+        },
         {
           bufferJobsMax: settings.bufferJobsMax,
           bufferBytesMax: Math.max(BUFFER_BYTES_MAX, settings.payloadBytesMax),
@@ -96,16 +104,27 @@ export class Client {
     options?: EnqueueOptions,
   ): Promise<EnqueueResult>
   enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult>
-  async enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult> {
-    this.#open()
-    const made = prepareJob(this.#preparation, target, payload, options)
-    const job = made instanceof Promise ? await made : made
-    const answer =
-      options?.tx === undefined
-        ? await (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue(job, options?.signal)
-        : (await this.#write({ jobs: [job], tx: options.tx, signal: options.signal }))[0]!
-    this.#deps.time.refresh()
-    return this.#noteTime(job, acceptOne(answer))
+  enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult> {
+    // Not an async function: of an enqueue that is written at once the promise of the group is all there is to wait for.
+    try {
+      this.#open()
+      this.#deps.time.refresh()
+      const made = prepareJob(this.#preparation, target, payload, options)
+      if (!(made instanceof Promise)) return this.#enqueueOne(made, options)
+      return made.then((job) => this.#enqueueOne(job, options))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #enqueueOne(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
+    if (options?.tx !== undefined) return this.#enqueueInside(job, options)
+    return (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue(job, options?.signal)
+  }
+
+  async #enqueueInside(job: NewJob, { tx, signal }: EnqueueOptions): Promise<EnqueueResult> {
+    const [answer] = await this.#write({ jobs: [job], tx, signal })
+    return this.#noteTime(job, acceptOne(answer!))
   }
 
   /**
