@@ -72,14 +72,14 @@ export class Client {
       nextId: idMaker(() => time.nowMs(), ports.random),
       payloadBytesMax: settings.payloadBytesMax,
     }
-    const gather = () =>
+    const gather = (workers: LocalWorkers) =>
       new GroupCommit<EnqueueResult>(
         {
           store,
           ports,
           emit: events.emit,
           accept: (job, answer) => this.#noteTime(job, acceptOne(answer)),
-          workers: deps.workers,
+          workers,
         },
         {
           bufferJobsMax: settings.bufferJobsMax,
@@ -87,9 +87,9 @@ export class Client {
           timeoutMs: settings.enqueueTimeoutMs,
         },
       )
-    this.#group = gather()
+    this.#group = gather(deps.workers)
     // A key may be held by a transaction that is open elsewhere: only calls with keys wait for it.
-    this.#keyedGroup = gather()
+    this.#keyedGroup = gather({ ...deps.workers, soonIdle: () => null, offer: () => null })
     this.#waits = new Waits({ store, ports, events })
   }
 

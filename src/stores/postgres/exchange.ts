@@ -68,7 +68,8 @@ export class Exchange extends pg.Query {
   }
 
   handleDataRow({ fields }: { readonly fields: Row }): void {
-    ;(this.#results[this.#at] ??= []).push(fields)
+    // A script may hold more commands than queries; what they say is not asked for.
+    this.#results[this.#at]?.push(fields)
   }
 
   handleRowDescription(): void {}
