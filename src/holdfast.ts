@@ -9,6 +9,7 @@ import { checkBoolean, checkKeys, checkName, checkWhole } from './core/check.js'
 import { type Duration, durationMs } from './core/duration.js'
 import { HoldfastError, show } from './core/errors.js'
 import { PAYLOAD_BYTES_MAX } from './core/json.js'
+import type { LocalWorkers } from './core/offer.js'
 import type { Ports } from './core/ports.js'
 import type { Store } from './core/store.js'
 import { systemPorts } from './system-ports.js'
@@ -112,6 +113,11 @@ export class Holdfast extends Client {
     this.#settings = settings
   }
 
+  /** Its workers that run. */
+  get localWorkers(): readonly Worker[] {
+    return this.#workers.filter((worker) => worker.isRunning)
+  }
+
   /** Makes a worker. It claims nothing before its `start()`, and `close()` stops it. */
   worker(options: WorkerOptions): Worker {
     if (this.#closing !== null) throw new HoldfastError('closed', 'this client is closed: connect again to work')
@@ -173,7 +179,24 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
   const onTimed = (delayMs: number) => upkeep?.nudge(delayMs)
   const onScheduled = () => upkeep?.nudgeSchedules()
   const onBulk = () => upkeep?.nudgeBulks()
-  const holdfast = new Holdfast({ store, ports, events, time, tally, onTimed, onScheduled, onBulk }, upkeep, settings)
+  const workers: LocalWorkers = {
+    isWorking: () => holdfast.localWorkers.length > 0,
+    soonIdle: () => firstOf(holdfast.localWorkers, (worker) => worker.soonIdle()),
+    offer: (jobs) => firstOf(holdfast.localWorkers, (worker) => worker.offer(jobs)),
+  }
+  const holdfast = new Holdfast(
+    { store, ports, events, time, tally, onTimed, onScheduled, onBulk, workers },
+    upkeep,
+    settings,
+  )
   upkeep?.start()
   return holdfast
+}
+
+function firstOf<T>(workers: readonly Worker[], ask: (worker: Worker) => T | null): T | null {
+  for (const worker of workers) {
+    const answer = ask(worker)
+    if (answer !== null) return answer
+  }
+  return null
 }

@@ -5,6 +5,7 @@ import { HoldfastError, show } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
 import type { NewJob } from '../core/job.js'
+import type { LocalWorkers } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import type { Store } from '../core/store.js'
@@ -38,6 +39,7 @@ export interface ClientDeps {
   readonly time: StoreTime
   /** Told when a job was given a time here, so that whoever promotes can wake for it. */
   onTimed(delayMs: number): void
+  readonly workers: LocalWorkers
   /** Told when a schedule was made, changed or resumed here. */
   onScheduled(): void
   /** Told when a bulk action was asked for here. */
@@ -61,8 +63,8 @@ export class Client extends Operations {
   readonly #deps: ClientDeps
   readonly #settings: ClientSettings
   readonly #preparation: Preparation
-  readonly #group: GroupCommit
-  readonly #keyedGroup: GroupCommit
+  readonly #group: GroupCommit<EnqueueResult>
+  readonly #keyedGroup: GroupCommit<EnqueueResult>
   readonly #waits: Waits
 
   constructor(deps: ClientDeps, settings: ClientSettings) {
@@ -73,18 +75,24 @@ export class Client extends Operations {
     this.#deps = deps
     this.#settings = settings
     this.#preparation = { nextId, payloadBytesMax }
-    const gather = () =>
-      new GroupCommit(
-        { store, ports, emit: events.emit },
+    const gather = (workers: LocalWorkers) =>
+      new GroupCommit<EnqueueResult>(
+        {
+          store,
+          ports,
+          emit: events.emit,
+          accept: (job, answer) => this.#note(job, acceptOne(answer)),
+          workers,
+        },
         {
           bufferJobsMax: settings.bufferJobsMax,
           bufferBytesMax: Math.max(BUFFER_BYTES_MAX, settings.payloadBytesMax),
           timeoutMs: settings.enqueueTimeoutMs,
         },
       )
-    this.#group = gather()
+    this.#group = gather(deps.workers)
     // A key may be held by a transaction that is open elsewhere: only calls with keys wait for it.
-    this.#keyedGroup = gather()
+    this.#keyedGroup = gather({ ...deps.workers, soonIdle: () => null, offer: () => null })
     this.#waits = new Waits({ store, ports, events })
   }
 
@@ -99,16 +107,27 @@ export class Client extends Operations {
     options?: EnqueueOptions,
   ): Promise<EnqueueResult>
   enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult>
-  async enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult> {
-    this.open()
-    const made = prepareJob(this.#preparation, target, payload, options)
-    const job = made instanceof Promise ? await made : made
-    const answer =
-      options?.tx === undefined
-        ? await (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue(job, options?.signal)
-        : (await this.#write({ jobs: [job], tx: options.tx, signal: options.signal }))[0]!
-    this.#deps.time.refresh()
-    return this.#note(job, acceptOne(answer))
+  enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult> {
+    // Not an async function: of an enqueue that is written at once the promise of the group is all there is to wait for.
+    try {
+      this.open()
+      this.#deps.time.refresh()
+      const made = prepareJob(this.#preparation, target, payload, options)
+      if (!(made instanceof Promise)) return this.#enqueueOne(made, options)
+      return made.then((job) => this.#enqueueOne(job, options))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #enqueueOne(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
+    if (options?.tx !== undefined) return this.#enqueueInside(job, options)
+    return (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue(job, options?.signal)
+  }
+
+  async #enqueueInside(job: NewJob, { tx, signal }: EnqueueOptions): Promise<EnqueueResult> {
+    const [answer] = await this.#write({ jobs: [job], tx, signal })
+    return this.#note(job, acceptOne(answer!))
   }
 
   /**
@@ -181,7 +200,7 @@ export class Client extends Operations {
     const job = await scheduledJob(store, name, this.#preparation.nextId())
     // First: a run that is not written down is worse than a line about a run that did not come about.
     await store.record({ actor: by, action: 'run schedule', job: job.id, target: name })
-    return this.#note(job, acceptOne(await this.#group.enqueue(job)))
+    return this.#group.enqueue(job)
   }
 
   /** Calls `listener` for what happens in this process from now on. Returns the function that ends it. */

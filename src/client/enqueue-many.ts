@@ -163,10 +163,14 @@ export function acceptMany(answers: readonly Enqueued[]): readonly EnqueueResult
 
 /** The answer for one job; raises `unknown_parent`. */
 export function acceptOne(answer: Enqueued): EnqueueResult {
-  if (!('unknownParent' in answer)) return answer
+  if (!('unknownParent' in answer)) return answer.claimed === undefined ? answer : withoutClaim(answer)
   throw new HoldfastError(
     'unknown_parent',
     `job ${answer.id} was not enqueued: it comes after job ${answer.unknownParent}, which does not exist`,
     { details: { id: answer.id, parent: answer.unknownParent } },
   )
+}
+
+function withoutClaim({ id, created, state }: EnqueueResult): EnqueueResult {
+  return { id, created, state }
 }

@@ -4,7 +4,8 @@
 import { Contact } from '../core/contact.js'
 import { HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import type { Enqueued, NewJob } from '../core/job.js'
+import type { ClaimedJob, Enqueued, NewJob } from '../core/job.js'
+import type { LocalWorkers } from '../core/offer.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { Store } from '../core/store.js'
 import { aborted, gaveUp } from './store-retry.js'
@@ -12,6 +13,9 @@ import { aborted, gaveUp } from './store-retry.js'
 /** A flush is cut here, so that one statement stays short and its memory bounded. */
 const FLUSH_JOBS_MAX = 1_000
 const FLUSH_BYTES_MAX = 8 * 1024 * 1024
+// Callers that are answered together ask again together, and then the store is idle while this process makes their jobs
+// ready, and this process while the store writes them. From this many calls on they are kept in two halves that take turns.
+const HALVE_FROM = 16
 
 export interface GroupCommitOptions {
   /** The most calls that may wait at once. */
@@ -22,39 +26,57 @@ export interface GroupCommitOptions {
   readonly timeoutMs: number
 }
 
-interface GroupCommitDeps {
+interface GroupCommitDeps<Result> {
   readonly store: Store
   readonly ports: Ports
   readonly emit: Emit
+  /** What a call resolves with; what this throws it rejects with. */
+  accept(job: NewJob, answer: Enqueued): Result
+  readonly workers: LocalWorkers
 }
 
 /** One call that waits. */
-interface Entry {
+class Call<Result> {
   readonly job: NewJob
   readonly bytes: number
   readonly deadlineMs: number
   /** True once it was part of a flush, after which nobody but the store knows whether it was written. */
-  isSent: boolean
-  /** Answers the call, once; later answers find it done. */
-  end: ((result: Enqueued | Error) => void) | null
+  isSent = false
+  isEnded = false
+  onEnd: (() => void) | null = null
+  readonly resolve: (result: Result) => void
+  readonly reject: (error: Error) => void
+
+  constructor(
+    job: NewJob,
+    { bytes, deadlineMs }: { readonly bytes: number; readonly deadlineMs: number },
+    resolve: (result: Result) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.job = job
+    this.bytes = bytes
+    this.deadlineMs = deadlineMs
+    this.resolve = resolve
+    this.reject = reject
+  }
 }
 
 /** Gathers jobs and writes them in groups. */
-export class GroupCommit {
-  readonly #deps: GroupCommitDeps
+export class GroupCommit<Result> {
+  readonly #deps: GroupCommitDeps<Result>
   readonly #options: GroupCommitOptions
   readonly #contact: Contact
-  #gathered: Entry[] = []
-  #inFlight: Entry[] = []
+  #gathered: Call<Result>[] = []
+  readonly #inFlight = new Set<readonly Call<Result>[]>()
   #waitingJobs = 0
   #waitingBytes = 0
-  #isRunning = false
+  #isScheduled = false
   #isClosed = false
   #deadline: Timer | null = null
   #lastError: unknown = null
   readonly #whenIdle: (() => void)[] = []
 
-  constructor(deps: GroupCommitDeps, options: GroupCommitOptions) {
+  constructor(deps: GroupCommitDeps<Result>, options: GroupCommitOptions) {
     this.#deps = deps
     this.#options = options
     this.#contact = new Contact(deps, 'enqueue')
@@ -64,28 +86,33 @@ export class GroupCommit {
    * Resolves when the job is durable. Rejects with `buffer_full` or `closed` at once, with `aborted` when the signal
    * fires, with `store_unavailable` after the timeout, and with what the store says about this job alone.
    */
-  enqueue(job: NewJob, signal?: AbortSignal): Promise<Enqueued> {
+  enqueue(job: NewJob, signal?: AbortSignal): Promise<Result> {
     const bytes = Buffer.byteLength(job.payload)
     return new Promise((resolve, reject) => {
       this.#checkRoom(bytes)
       if (signal?.aborted) throw aborted([job], 'no')
-      const entry: Entry = { job, bytes, deadlineMs: this.#nowMs() + this.#options.timeoutMs, isSent: false, end: null }
-      entry.end = (result) => {
-        entry.end = null
-        this.#leave(bytes)
-        if (result instanceof Error) reject(result)
-        else resolve(result)
-      }
-      if (signal !== undefined) endOnAbort(entry, signal)
-      this.#join(entry)
+      const deadlineMs = this.#nowMs() + this.#options.timeoutMs
+      const call = new Call(job, { bytes, deadlineMs }, resolve, reject)
+      if (signal !== undefined) this.#endOnAbort(call, signal)
+      this.#join(call)
     })
+  }
+
+  #endOnAbort(call: Call<Result>, signal: AbortSignal): void {
+    const abort = () => this.#end(call, aborted([call.job], call.isSent ? 'unknown' : 'no'))
+    signal.addEventListener('abort', abort, { once: true })
+    call.onEnd = () => signal.removeEventListener('abort', abort)
   }
 
   /** Refuses new calls and resolves when those that wait have been answered. */
   close(): Promise<void> {
     this.#isClosed = true
-    if (!this.#isRunning) return Promise.resolve()
+    if (this.#isIdle) return Promise.resolve()
     return new Promise((resolve) => this.#whenIdle.push(resolve))
+  }
+
+  get #isIdle(): boolean {
+    return this.#inFlight.size === 0 && this.#gathered.length === 0
   }
 
   #checkRoom(bytes: number): void {
@@ -100,16 +127,31 @@ export class GroupCommit {
     )
   }
 
-  #join(entry: Entry): void {
+  #join(call: Call<Result>): void {
     // Aborted calls leave a gap behind; without this they would pile up while the store is away.
     if (this.#gathered.length > 2 * this.#waitingJobs + FLUSH_JOBS_MAX) this.#dropEnded()
-    this.#gathered.push(entry)
+    this.#gathered.push(call)
     this.#waitingJobs++
-    this.#waitingBytes += entry.bytes
+    this.#waitingBytes += call.bytes
     this.#deadline ??= this.#watchDeadline(this.#options.timeoutMs)
-    if (this.#isRunning) return
-    this.#isRunning = true
-    void this.#run()
+    this.#schedule()
+  }
+
+  /** Answers a call, once; later answers find it done. */
+  #end(call: Call<Result>, answer: Enqueued | Error): void {
+    if (call.isEnded) return
+    call.isEnded = true
+    call.onEnd?.()
+    this.#leave(call.bytes)
+    if (answer instanceof Error) {
+      call.reject(answer)
+      return
+    }
+    try {
+      call.resolve(this.#deps.accept(call.job, answer))
+    } catch (error) {
+      call.reject(error as Error)
+    }
   }
 
   #leave(bytes: number): void {
@@ -120,25 +162,43 @@ export class GroupCommit {
     this.#deadline = null
   }
 
-  async #run(): Promise<void> {
-    while (this.#gathered.length > 0) {
-      // Callers that were answered together ask again together: a turn of the loop lets all of them into one flush.
-      await new Promise<void>((resolve) => this.#deps.ports.timers.soon(resolve))
-      this.#inFlight = this.#take()
-      await this.#flush(this.#inFlight)
-      this.#inFlight = []
-    }
-    this.#isRunning = false
-    for (const resolve of this.#whenIdle.splice(0)) resolve()
+  // A turn of the event loop lets everybody who asks again at the same time into the same flush.
+  #schedule(): void {
+    if (this.#isScheduled || this.#gathered.length === 0) return
+    // A worker in this process fills the gaps, and two flushes in flight would only be smaller ones.
+    if (this.#inFlight.size >= (this.#deps.workers.isWorking() ? 1 : 2)) return
+    this.#isScheduled = true
+    this.#deps.ports.timers.soon(() => {
+      const wait = this.#deps.workers.soonIdle()
+      if (wait === null) this.#start()
+      else void wait.then(() => this.#start())
+    })
   }
 
-  /** The longest-waiting calls that fit into one flush; at least one. */
-  #take(): Entry[] {
+  #start(): void {
+    this.#isScheduled = false
+    void this.#run(this.#take())
+    this.#schedule()
+  }
+
+  async #run(group: readonly Call<Result>[]): Promise<void> {
+    this.#inFlight.add(group)
+    await this.#flush(group)
+    this.#inFlight.delete(group)
+    this.#schedule()
+    if (this.#isIdle) for (const resolve of this.#whenIdle.splice(0)) resolve()
+  }
+
+  /** The longest-waiting calls that fit into one flush; at least one, unless all have ended meanwhile. */
+  #take(): readonly Call<Result>[] {
+    const waiting = this.#gathered.length
+    const isHalved = waiting >= HALVE_FROM && this.#inFlight.size === 0 && !this.#deps.workers.isWorking()
+    const most = Math.min(FLUSH_JOBS_MAX, isHalved ? waiting >> 1 : waiting)
     let bytes = 0
     let count = 0
-    for (const entry of this.#gathered) {
-      bytes += entry.bytes
-      if (count === FLUSH_JOBS_MAX || (count > 0 && bytes > FLUSH_BYTES_MAX)) break
+    while (count < most) {
+      bytes += this.#gathered[count]!.bytes
+      if (count > 0 && bytes > FLUSH_BYTES_MAX) break
       count++
     }
     const taken = this.#gathered.slice(0, count)
@@ -147,9 +207,9 @@ export class GroupCommit {
   }
 
   /** Writes a group and answers its calls. Never raises. */
-  async #flush(group: readonly Entry[]): Promise<void> {
+  async #flush(group: readonly Call<Result>[]): Promise<void> {
     for (;;) {
-      const open = group.filter((entry) => entry.end !== null)
+      const open = group.filter((call) => !call.isEnded)
       if (open.length === 0) return
       try {
         await this.#write(open)
@@ -162,22 +222,30 @@ export class GroupCommit {
     }
   }
 
-  async #write(open: readonly Entry[]): Promise<void> {
+  async #write(open: readonly Call<Result>[]): Promise<void> {
     const startedMs = this.#nowMs()
-    for (const entry of open) entry.isSent = true
-    const answers = await this.#deps.store.enqueue(open.map((entry) => entry.job))
+    const jobs = open.map((call) => call.job)
+    // What was sent before may have been written, and claimed, already.
+    const offer = open.some((call) => call.isSent) ? null : this.#deps.workers.offer(jobs)
+    for (const call of open) call.isSent = true
+    let answers: readonly Enqueued[]
+    try {
+      answers = await this.#deps.store.enqueue(jobs, offer === null ? {} : { claim: offer.claim })
+    } catch (error) {
+      offer?.failed()
+      throw error
+    }
     this.#lastError = null
     this.#contact.found()
-    open.forEach((entry, index) => {
-      entry.end?.(answers[index]!)
-    })
+    for (let index = 0; index < open.length; index++) this.#end(open[index]!, answers[index]!)
+    offer?.claimed(claimedOf(answers))
     this.#deps.emit({ name: 'job.enqueued', count: open.length, tookMs: this.#nowMs() - startedMs })
   }
 
   /** The store wrote none of them. Cut in halves until the job it minds is alone, so that its neighbours are unharmed. */
-  async #refuse(open: readonly Entry[], error: Error): Promise<void> {
+  async #refuse(open: readonly Call<Result>[], error: Error): Promise<void> {
     if (open.length === 1 || !isHoldfastError(error, 'store_refused')) {
-      for (const entry of open) entry.end?.(error)
+      for (const call of open) this.#end(call, error)
       return
     }
     const middle = Math.ceil(open.length / 2)
@@ -194,19 +262,19 @@ export class GroupCommit {
     this.#deadline = null
     const nowMs = this.#nowMs()
     let nextMs: number | null = null
-    for (const entry of [...this.#inFlight, ...this.#gathered]) {
-      if (entry.end === null) continue
-      if (entry.deadlineMs <= nowMs) {
-        const written = entry.isSent ? 'unknown' : 'no'
-        entry.end(gaveUp([entry.job], written, this.#options.timeoutMs, this.#lastError))
-      } else nextMs ??= entry.deadlineMs - nowMs
+    for (const call of [...[...this.#inFlight].flat(), ...this.#gathered]) {
+      if (call.isEnded) continue
+      if (call.deadlineMs <= nowMs) {
+        const written = call.isSent ? 'unknown' : 'no'
+        this.#end(call, gaveUp([call.job], written, this.#options.timeoutMs, this.#lastError))
+      } else nextMs ??= call.deadlineMs - nowMs
     }
     this.#dropEnded()
     if (nextMs !== null) this.#deadline = this.#watchDeadline(nextMs)
   }
 
   #dropEnded(): void {
-    this.#gathered = this.#gathered.filter((entry) => entry.end !== null)
+    this.#gathered = this.#gathered.filter((call) => !call.isEnded)
   }
 
   #nowMs(): number {
@@ -214,12 +282,8 @@ export class GroupCommit {
   }
 }
 
-function endOnAbort(entry: Entry, signal: AbortSignal): void {
-  const end = entry.end!
-  const abort = () => entry.end?.(aborted([entry.job], entry.isSent ? 'unknown' : 'no'))
-  signal.addEventListener('abort', abort, { once: true })
-  entry.end = (result) => {
-    signal.removeEventListener('abort', abort)
-    end(result)
-  }
+function claimedOf(answers: readonly Enqueued[]): ClaimedJob[] {
+  const claimed: ClaimedJob[] = []
+  for (const answer of answers) if ('claimed' in answer && answer.claimed !== undefined) claimed.push(answer.claimed)
+  return claimed
 }

@@ -3,63 +3,48 @@
 
 import type { Random } from './ports.js'
 
-const POOL_BYTES = 8 * 512
+const POOL_IDS = 512
+const TAIL_BYTES = 8
 
 /** Returns a maker of ids that grow within this process. `nowMs` is the store's time. */
 export function idMaker(nowMs: () => number, random: Random): () => string {
-  const pool = new Uint8Array(POOL_BYTES)
-  let used = POOL_BYTES
-  let lastMs = 0
+  const pool = Buffer.alloc(POOL_IDS * TAIL_BYTES)
+  // The chance of many ids is turned into text at once; of each id only the time is new.
+  let tails = ''
+  let used = POOL_IDS
+  let lastMs = -1
+  let head = ''
   let sequence = 0
 
   return () => {
-    if (used === POOL_BYTES) {
+    if (used === POOL_IDS) {
       random.fill(pool)
+      for (let at = 0; at < pool.length; at += TAIL_BYTES) pool[at] = 0x80 | (pool[at]! & 0x3f)
+      tails = pool.toString('hex')
       used = 0
     }
     const ms = Math.max(0, Math.floor(nowMs()))
     if (ms > lastMs) {
       lastMs = ms
+      head = headOf(ms)
       // Starting low leaves room to count within the millisecond.
-      sequence = ((pool[used]! << 8) | pool[used + 1]!) & 0x3ff
+      sequence = pool.readUInt16LE(used * TAIL_BYTES + 1) & 0x3ff
     } else if (++sequence > 0xfff) {
       // More than a sequence holds: borrow from the next millisecond, so that order is kept.
-      lastMs++
+      head = headOf(++lastMs)
       sequence = 0
     }
-    const id = format(lastMs, sequence, pool, used)
-    used += 8
-    return id
+    const at = used++ * 2 * TAIL_BYTES
+    return `${head}${SEQUENCES[sequence]}-${tails.slice(at, at + 4)}-${tails.slice(at + 4, at + 16)}`
   }
 }
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+// As text: three digits behind the version.
+const SEQUENCES = Array.from({ length: 0x1000 }, (_, sequence) => `7${sequence.toString(16).padStart(3, '0')}`)
 
-function format(ms: number, sequence: number, pool: Uint8Array, from: number): string {
-  const high = Math.floor(ms / 0x10000)
-  const low = ms & 0xffff
-  return (
-    HEX[(high >>> 24) & 0xff]! +
-    HEX[(high >>> 16) & 0xff]! +
-    HEX[(high >>> 8) & 0xff]! +
-    HEX[high & 0xff]! +
-    '-' +
-    HEX[low >>> 8]! +
-    HEX[low & 0xff]! +
-    '-' +
-    HEX[0x70 | (sequence >>> 8)]! +
-    HEX[sequence & 0xff]! +
-    '-' +
-    HEX[0x80 | (pool[from]! & 0x3f)]! +
-    HEX[pool[from + 1]!]! +
-    '-' +
-    HEX[pool[from + 2]!]! +
-    HEX[pool[from + 3]!]! +
-    HEX[pool[from + 4]!]! +
-    HEX[pool[from + 5]!]! +
-    HEX[pool[from + 6]!]! +
-    HEX[pool[from + 7]!]!
-  )
+function headOf(ms: number): string {
+  const time = ms.toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-`
 }
 
 /** The time an id was made, in milliseconds since 1970. */

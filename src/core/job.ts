@@ -37,7 +37,13 @@ export interface NewJob {
 
 /** What became of one job of an enqueue call. */
 export type Enqueued =
-  | { readonly id: string; readonly created: boolean; readonly state: JobState }
+  | {
+      readonly id: string
+      readonly created: boolean
+      readonly state: JobState
+      /** Present when the enqueue claimed it as well. */
+      readonly claimed?: ClaimedJob
+    }
   /** Nothing was written for this one: a job it comes after does not exist. */
   | { readonly id: string; readonly unknownParent: string }
 

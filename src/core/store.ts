@@ -29,6 +29,7 @@ import type {
   WorkerView,
 } from './job.js'
 import type { StoredError } from './json.js'
+import type { ClaimOnEnqueue } from './offer.js'
 import type {
   ApiKey,
   AuditPage,
@@ -234,9 +235,14 @@ export interface Store {
   /**
    * Writes jobs, all of them at once or none, and answers for each in order. A job whose idempotency key is held is not
    * written: the answer has the holder's id and `created: false`. A job whose id is already known is left as it is.
-   * With `tx` the jobs exist exactly if the caller's transaction commits.
+   * With `tx` the jobs exist exactly if the caller's transaction commits. With `claim` the first of them are leased at the
+   * same time, as if a claim had followed that saw nobody in line before them; a store may claim fewer or none, and claims
+   * none of a paused queue and none that it knew before.
    */
-  enqueue(jobs: readonly NewJob[], options?: { readonly tx?: Queryable }): Promise<readonly Enqueued[]>
+  enqueue(
+    jobs: readonly NewJob[],
+    options?: { readonly tx?: Queryable; readonly claim?: ClaimOnEnqueue | undefined },
+  ): Promise<readonly Enqueued[]>
 
   /** Leases ready jobs: each moves to running with its attempt and fence counted up. No two claims get the same job. */
   claim(request: ClaimRequest): Promise<Claim>

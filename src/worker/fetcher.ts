@@ -3,8 +3,9 @@
 
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
-import type { ClaimedJob } from '../core/job.js'
-import type { Ports, Timer } from '../core/ports.js'
+import type { ClaimedJob, NewJob } from '../core/job.js'
+import { isPlain, type Offer } from '../core/offer.js'
+import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { Store } from '../core/store.js'
 import type { WorkerSettings } from './options.js'
 import { rotate, type Share, splitRoom, stillFull, takeTurns } from './shares.js'
@@ -16,6 +17,7 @@ const UNANNOUNCED_FACTOR = 8
 // A claim whose answer is lost leases jobs to nobody until their leases run out. After a failure the next claim asks for
 // no more than this, so that a store that answers too late does not lose a batch with every try.
 const PROBE_JOBS = 10
+const OFFER_WAIT_MS = 10
 
 export interface FetcherDeps {
   readonly store: Store
@@ -42,6 +44,8 @@ export class Fetcher {
   /** True when the next round is a look after a pause, not an answer to a wake-up. */
   #isLook = false
   #inFlight: Promise<unknown> = Promise.resolve()
+  #claiming: Promise<void> | null = null
+  readonly #offers = new Set<Promise<void>>()
   #timer: Timer | null = null
   #pauseMs: number
   #pauseMaxMs: number
@@ -65,7 +69,46 @@ export class Fetcher {
   async stop(): Promise<void> {
     this.#isRunning = false
     this.#timer?.cancel()
-    await this.#inFlight
+    await Promise.all([this.#inFlight, ...this.#offers])
+  }
+
+  /** Resolves when the claim under way has been answered, after `OFFER_WAIT_MS` at most; null when there is none, or no idle
+   *  slot. */
+  soonIdle(): Promise<void> | null {
+    const { slots, ports } = this.#deps
+    if (this.#claiming === null || !this.#isRunning || this.#contact.isLost || slots.idle() === 0) return null
+    const patience = new AbortController()
+    const answered = this.#claiming.then(() => patience.abort())
+    return Promise.race([answered, sleep(ports.timers, OFFER_WAIT_MS, patience.signal)])
+  }
+
+  /** Takes the first of these jobs as they are enqueued, when slots are idle and nobody is known to stand in line. */
+  offer(jobs: readonly NewJob[]): Offer | null {
+    const { slots, settings, ports, workerId, storeTime } = this.#deps
+    if (!this.#isRunning || this.#mayBeMore || this.#contact.isLost) return null
+    const count = countTakeable(jobs, settings, slots.idle())
+    if (count === 0) return null
+    slots.reserve(count)
+    const sentMs = ports.clock.monotonic()
+    let over: () => void = () => {}
+    const whenOver = new Promise<void>((resolve) => {
+      over = resolve
+    })
+    this.#offers.add(whenOver)
+    const end = (claimed: readonly ClaimedJob[]) => {
+      slots.reserve(-count)
+      this.#offers.delete(whenOver)
+      over()
+      if (claimed.length === 0) return
+      storeTime.learn(claimed[0]!.createdAtMs)
+      this.#took(claimed, { asked: count, sentMs })
+      slots.pump()
+    }
+    return {
+      claim: { worker: workerId, leaseMs: settings.leaseMs, count },
+      claimed: end,
+      failed: () => end([]),
+    }
   }
 
   /** There may be jobs in a queue. */
@@ -103,9 +146,11 @@ export class Fetcher {
         if (this.#isWoken) this.#mayBeMore = true
       } while (this.#mayBeMore && this.#isRunning && slots.isHungry())
       this.#isBusy = false
+      slots.pump()
       if (this.#mayBeMore) this.#pauseMs = settings.pollMinMs
       else this.#pause(count, isLook)
     } catch (error) {
+      slots.pump()
       this.#lookAgainAfter(this.#contact.lost(error))
     }
   }
@@ -146,22 +191,39 @@ export class Fetcher {
   async #claim(shares: readonly Share[], asked: number): Promise<readonly ClaimedJob[]> {
     const { store, ports, settings, slots, storeTime, workerId } = this.#deps
     const sentMs = ports.clock.monotonic()
-    const { jobs, nowMs } = await store.claim({
+    const answer = store.claim({
       queues: shares,
       types: this.#types,
       worker: workerId,
       leaseMs: settings.leaseMs,
     })
+    // What the claim before this one brought runs while the store looks for more.
+    slots.pump()
+    let jobs: readonly ClaimedJob[]
+    let nowMs: number
+    let over: () => void = () => {}
+    this.#claiming = new Promise<void>((resolve) => {
+      over = resolve
+    })
+    try {
+      ;({ jobs, nowMs } = await answer)
+    } finally {
+      this.#claiming = null
+      over()
+    }
     storeTime.learn(nowMs)
-    if (this.#deps.hasListeners()) {
-      const tookMs = ports.clock.monotonic() - sentMs
-      this.#deps.emit({ name: 'job.claimed', count: jobs.length, asked, tookMs })
-    }
-    if (jobs.length > 0) {
-      slots.admit(takeTurns(jobs), sentMs)
-      this.#deps.onAdmitted()
-    }
+    this.#took(takeTurns(jobs), { asked, sentMs })
     return jobs
+  }
+
+  #took(jobs: readonly ClaimedJob[], { asked, sentMs }: { readonly asked: number; readonly sentMs: number }): void {
+    const { ports, slots, hasListeners, emit, onAdmitted } = this.#deps
+    if (hasListeners()) {
+      emit({ name: 'job.claimed', count: jobs.length, asked, tookMs: ports.clock.monotonic() - sentMs })
+    }
+    if (jobs.length === 0) return
+    slots.admit(jobs, sentMs)
+    onAdmitted()
   }
 
   #pause(count: number, isLook: boolean): void {
@@ -185,4 +247,17 @@ export class Fetcher {
     }
     this.#timer = this.#deps.ports.timers.after(waitMs, look)
   }
+}
+
+/** How many of the first jobs a worker of these settings may take as they are enqueued: of one queue, and known to it. */
+function countTakeable(jobs: readonly NewJob[], { queues, handlers }: WorkerSettings, idle: number): number {
+  const queue = jobs[0]?.queue
+  if (idle === 0 || queue === undefined || !queues.includes(queue)) return 0
+  let count = 0
+  while (count < jobs.length && count < idle) {
+    const job = jobs[count]!
+    if (job.queue !== queue || !isPlain(job) || !handlers.has(job.type)) break
+    count++
+  }
+  return count
 }

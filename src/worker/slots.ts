@@ -48,6 +48,7 @@ export class Slots {
   #suspects: HeldJob[] = []
   #suspectCount = 0
   #suspectsRunning: HeldJob[] = []
+  #reserved = 0
   #isPumping = false
   #isClosed = false
   #meanRanMs = 0
@@ -70,8 +71,11 @@ export class Slots {
   room(): number {
     if (this.#isClosed) return 0
     const { settings, table } = this.#deps
-    const free = settings.concurrency - this.#running.length
-    return Math.max(0, Math.min(free + this.#ahead() - this.#waitingCount, settings.claimBatch, table.room))
+    const ahead = this.#ahead()
+    const free = settings.concurrency - this.#running.length - this.#reserved
+    // Half of what may be in hand at a time, so that the store can look for one half while the other runs here.
+    const half = Math.max(free, Math.ceil((settings.concurrency + ahead) / 2))
+    return Math.max(0, Math.min(free + ahead - this.#waitingCount, half, settings.claimBatch, table.room))
   }
 
   /** Whether a claim is worth its way: a slot is idle, or half of what may wait has been started. */
@@ -87,7 +91,20 @@ export class Slots {
     return Math.min(prefetch, Math.floor((concurrency * AHEAD_MS) / Math.max(this.#meanRanMs, 0.1)))
   }
 
-  /** Takes claimed jobs in, and starts as many as there are slots. `sentMs` is when their claim was sent, monotonic. */
+  /** How many slots are idle with nothing in hand for them. */
+  idle(): number {
+    if (this.#isClosed) return 0
+    const { settings, table } = this.#deps
+    const free = settings.concurrency - this.#running.length - this.#waitingCount - this.#reserved
+    return Math.max(0, Math.min(free, table.room - this.#reserved))
+  }
+
+  /** Keeps idle slots for jobs that are on their way, or gives them up again with a negative count. */
+  reserve(count: number): void {
+    this.#reserved += count
+  }
+
+  /** Takes claimed jobs in. `sentMs` is when their claim was sent, monotonic. `pump` starts them. */
   admit(jobs: readonly ClaimedJob[], sentMs: number): void {
     const { scope, settings, table } = this.#deps
     const heldMs = scope.clock.monotonic()
@@ -103,7 +120,6 @@ export class Slots {
       else if (this.#suspects.length < SUSPECTS_WAITING_MAX) this.#suspects.push(held)
       else this.#release(held, this.#suspectDelayMs())
     }
-    this.pump()
   }
 
   /** Starts waiting jobs while slots are free. */

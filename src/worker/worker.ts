@@ -18,7 +18,8 @@ import { Contact } from '../core/contact.js'
 import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import { type Lease, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/job.js'
+import { type Lease, type NewJob, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/job.js'
+import type { Offer } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { JobState } from '../core/states.js'
@@ -175,6 +176,21 @@ export class Worker {
     return this.#stopping
   }
 
+  /** True from `start()` until `stop()` is called. */
+  get isRunning(): boolean {
+    return this.#state === 'started'
+  }
+
+  /** Resolves when a claim under way has been answered, for a worker with idle slots; null when there is none to wait for. */
+  soonIdle(): Promise<void> | null {
+    return this.#state === 'started' ? this.#fetcher.soonIdle() : null
+  }
+
+  /** Takes the first of these jobs as they are enqueued in this process, if it is idle; null when it is not. */
+  offer(jobs: readonly NewJob[]): Offer | null {
+    return this.#state === 'started' ? this.#fetcher.offer(jobs) : null
+  }
+
   /** True once `stop()` has resolved. */
   get isStopped(): boolean {
     return this.#state === 'stopped'
@@ -200,6 +216,7 @@ export class Worker {
     this.#heartbeat.start()
     try {
       const count = await this.#fetcher.claimRound()
+      this.#slots.pump()
       await this.#slots.whenEmpty()
       await this.#settler.whenIdle()
       return count

@@ -19,6 +19,19 @@ export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Cla
   return { jobs, nowMs }
 }
 
+/** Claims a job that was just written, unless it is not ready or its queue is paused. */
+export function claimOne(
+  memory: Memory,
+  id: string,
+  request: Pick<ClaimRequest, 'worker' | 'leaseMs'>,
+  nowMs: number,
+): ClaimedJob | null {
+  const job = memory.jobs.get(id)
+  if (job?.state !== 'ready' || memory.queues.get(job.facts.queue)?.paused) return null
+  lease(memory, job, request, nowMs)
+  return claimedJob(memory, job)
+}
+
 function firstReady(memory: Memory, queue: string, limit: number, types: ClaimRequest['types']): Job[] {
   const found: Job[] = []
   if (memory.queues.get(queue)?.paused) return found
@@ -29,7 +42,7 @@ function firstReady(memory: Memory, queue: string, limit: number, types: ClaimRe
   return found
 }
 
-function lease(memory: Memory, job: Job, request: ClaimRequest, nowMs: number): void {
+function lease(memory: Memory, job: Job, request: Pick<ClaimRequest, 'worker' | 'leaseMs'>, nowMs: number): void {
   take(memory, job)
   job.state = 'running'
   job.attempt += 1

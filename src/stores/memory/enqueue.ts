@@ -1,17 +1,32 @@
 // Writes new jobs.
 
 import type { Enqueued, NewJob } from '../../core/job.js'
+import type { ClaimOnEnqueue } from '../../core/offer.js'
+import { claimOne } from './claim.js'
 import { keyHolder, takeKey } from './keys.js'
 import { entryOf, FRONT, type Job, type Memory, NORMAL, openQueue } from './memory.js'
 import { goOn, put, putReady, putTimed } from './moves.js'
 
-export function enqueue(memory: Memory, jobs: readonly NewJob[], nowMs: number): Enqueued[] {
+export function enqueue(
+  memory: Memory,
+  jobs: readonly NewJob[],
+  { claim, nowMs }: { readonly claim?: ClaimOnEnqueue | undefined; readonly nowMs: number },
+): Enqueued[] {
+  const fresh = new Set(jobs.slice(0, claim?.count ?? 0).filter(({ id }) => !memory.jobs.has(id)))
   // A job that is in the call twice is written once and answered alike.
   const written = new Map<string, Written>()
   const answers = jobs.map((job) => entryOf(written, job.id, () => write(memory, job, null, nowMs)))
   // A job may come after others of its batch, so none goes on before all are written.
   goOn(memory, jobs, nowMs)
-  return answers.map((answer) => withState(memory, answer))
+  const states = answers.map((answer, index): Enqueued => {
+    const job = jobs[index]!
+    const claimed = claim !== undefined && fresh.has(job) ? claimOne(memory, job.id, claim, nowMs) : null
+    return claimed === null ? withState(memory, answer) : { id: job.id, created: true, state: 'running', claimed }
+  })
+  // Nobody needs to be woken for jobs that are taken already.
+  const isAllTaken = jobs.length > 0 && states.every((answer) => 'claimed' in answer)
+  if (isAllTaken) for (const { queue } of jobs) memory.woken.delete(queue)
+  return states
 }
 
 /** Writes the job of a schedule's tick. */

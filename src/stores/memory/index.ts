@@ -65,10 +65,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   return {
     kind: 'memory',
 
-    enqueue: (jobs, { tx } = {}) =>
+    enqueue: (jobs, { tx, claim: claiming } = {}) =>
       call((nowMs) => {
         refuseTx(tx)
-        return enqueue(memory, bounded('enqueue', jobs), nowMs)
+        return enqueue(memory, bounded('enqueue', jobs), { claim: claiming, nowMs })
       }),
     claim: (request) =>
       call((nowMs) => {

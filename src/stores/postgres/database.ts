@@ -3,7 +3,8 @@
 import { HoldfastError } from '../../core/errors.js'
 import type { Clock } from '../../core/ports.js'
 import type { Queryable } from '../../core/store.js'
-import { type ConnectionSettings, Lane, type Query } from './lane.js'
+import type { Query } from './exchange.js'
+import { type ConnectionSettings, Lane } from './lane.js'
 import { inSchema, type Row, type Statement } from './statement.js'
 
 /** What each connection is for, in the words of error messages. */

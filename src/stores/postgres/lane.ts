@@ -4,6 +4,7 @@
 import pg from 'pg'
 import { HoldfastError } from '../../core/errors.js'
 import { connectError, sqlStateOf, storeError } from './errors.js'
+import { Exchange, type Query } from './exchange.js'
 import type { Row } from './statement.js'
 
 /** Where to connect; asked anew for each connection, because an embedded server may have moved. */
@@ -15,16 +16,6 @@ export interface LaneOptions {
   readonly purpose: string
   readonly connectMs: number
 }
-
-/** One query, prepared under `name` where the connection allows it. */
-export interface Query {
-  readonly name: string
-  readonly text: string
-  readonly values: readonly unknown[]
-}
-
-// Everything arrives as text: each operation reads its own columns, which is cheaper than the driver's guess.
-const AS_TEXT = { getTypeParser: () => (value: string) => value } as unknown as pg.CustomTypesConfig
 
 // Plans must not depend on statistics: a table that was empty when a plan was made may hold millions a minute later.
 // A pooler that refuses start-up options gets none: they are about speed and tidiness, never about correctness.
@@ -45,8 +36,13 @@ export class Lane {
     this.#options = options
   }
 
-  /** Runs one query; raises a HoldfastError. */
-  async query(query: Query, deadlineMs: number): Promise<Row[]> {
+  /** Runs one query; raises a HoldfastError. On an open connection it is written before this returns. */
+  query(query: Query, deadlineMs: number): Promise<Row[]> {
+    if (this.#transactions === 0 && this.#client !== null) return this.#send(this.#client, query, deadlineMs)
+    return this.#queryWhenOpen(query, deadlineMs)
+  }
+
+  async #queryWhenOpen(query: Query, deadlineMs: number): Promise<Row[]> {
     for (;;) {
       // A query sent meanwhile would become part of the transaction.
       while (this.#transactions > 0) await this.#turn
@@ -91,9 +87,8 @@ export class Lane {
           reject(late(this.#options.purpose, deadlineMs))
           this.#drop(client)
         }, deadlineMs)
-        client
-          .query(toConfig(query, isNamed))
-          .then((result) => resolve((Array.isArray(result) ? [] : result.rows) as unknown as Row[]), reject)
+        const sent = isNamed ? query : { ...query, name: '' }
+        client.query(new Exchange([sent], (error, [rows]) => (error === null ? resolve(rows!) : reject(error))))
       })
     } catch (thrown) {
       if (isNamed && forgetsStatements(thrown)) {
@@ -195,11 +190,6 @@ export class Lane {
     clearTimeout(timer)
     destroy(client)
   }
-}
-
-function toConfig(query: Query, isNamed: boolean): pg.QueryArrayConfig {
-  const config = { text: query.text, values: query.values as unknown[], rowMode: 'array' as const, types: AS_TEXT }
-  return isNamed ? { ...config, name: query.name } : config
 }
 
 // A pooler that hands out another server connection for each transaction does not know what was prepared before (26000) or

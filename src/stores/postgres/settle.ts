@@ -94,7 +94,10 @@ export async function settle(
   options: { readonly onlyExpired: boolean; readonly onReady: (queue: string) => void },
 ): Promise<readonly SettleResult[]> {
   if (jobs.length === 0) return []
-  if (!options.onlyExpired && isSucceeded(jobs)) return shortWay(db, send, jobs, options.onReady)
+  if (!options.onlyExpired && isSucceeded(jobs)) {
+    const answers = await shortWay(db, send, jobs, options.onReady)
+    if (answers !== null) return answers
+  }
   const first = new Map<string, SettledJob>()
   for (const job of jobs) if (!first.has(nameOf(job))) first.set(nameOf(job), job)
   const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE, parameters(db, [...first.values()], options))
@@ -115,8 +118,10 @@ async function shortWay(
   send: Send,
   jobs: readonly SettledJob[],
   onReady: (queue: string) => void,
-): Promise<readonly SettleResult[]> {
-  const { count, parents } = await settleSucceeded(db, send, jobs)
+): Promise<readonly SettleResult[] | null> {
+  const settled = await settleSucceeded(db, send, jobs)
+  if (settled === null) return null
+  const { count, parents } = settled
   await unblockAfter(db, send, parents, onReady)
   if (count === jobs.length) {
     return jobs.map(({ id, fence }) => ({ id, fence, result: 'settled', state: 'succeeded' }))

@@ -45,6 +45,28 @@ export function arrayOf(values: readonly (string | number | boolean | null)[]): 
   return `${text}}`
 }
 
+/** An array parameter of values that need no quotes: ids, numbers. */
+export function plainArrayOf(values: readonly (string | number)[]): string {
+  return `{${values.join(',')}}`
+}
+
+/** An array parameter for a column in which every value is mostly the same: then it has just that one, and the statement
+ *  takes it for the rest. */
+export function sameOrArrayOf(values: readonly string[]): string {
+  const [first] = values
+  return arrayOf(values.every((value) => value === first) ? [first!] : values)
+}
+
+/** An array parameter, or null when every value is the usual one: a statement takes that for null. */
+export function unlessUsual(values: readonly (string | number | null)[], usual: string | number | null): string | null {
+  return values.every((value) => value === usual) ? null : arrayOf(values)
+}
+
+/** JSON texts as one JSON array: no quoting here, and each comes out on the other side as it went in. */
+export function jsonArrayOf(texts: readonly string[]): string {
+  return `[${texts.join(',')}]`
+}
+
 function quote(value: string): string {
   if (!value.includes('"') && !value.includes('\\')) return `"${value}"`
   return `"${value.replace(/[\\"]/g, '\\$&')}"`

@@ -62,10 +62,13 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
   }
   const [operate, upkeep, settling] = [by('operate'), by('upkeep'), by('settle')]
 
-  const remember = async (jobs: readonly NewJob[]) => {
-    const fresh = new Set(jobs.map((job) => job.queue).filter((queue) => !knownQueues.has(queue)))
-    if (fresh.size === 0) return
-    await knowQueues(operate, [...fresh])
+  // Null, and not a promise, when there is nothing to write: every enqueue asks.
+  const remember = (jobs: readonly NewJob[]): Promise<void> | null => {
+    if (jobs.every(({ queue }) => knownQueues.has(queue))) return null
+    return rememberNew([...new Set(jobs.map(({ queue }) => queue).filter((queue) => !knownQueues.has(queue)))])
+  }
+  const rememberNew = async (fresh: readonly string[]) => {
+    await knowQueues(operate, fresh)
     if (knownQueues.size > KNOWN_QUEUES_MAX) knownQueues.clear()
     for (const queue of fresh) knownQueues.add(queue)
   }
@@ -73,10 +76,11 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
   return {
     kind: 'postgres',
 
-    async enqueue(jobs, { tx } = {}) {
+    async enqueue(jobs, { tx, claim: claiming } = {}) {
       checkBatch('enqueue', jobs)
-      await remember(jobs)
-      const answers = await enqueue(db, tx === undefined ? null : db.through(tx), jobs)
+      const isKnown = remember(jobs)
+      if (isKnown !== null) await isKnown
+      const answers = await enqueue(db, tx === undefined ? null : db.through(tx), jobs, claiming)
       const touched = new Set<string>()
       for (const [index, answer] of answers.entries()) {
         if ('created' in answer && answer.created && answer.state === 'ready') touched.add(jobs[index]!.queue)
