@@ -68,6 +68,7 @@ export class GroupCommit<Result> {
   readonly #contact: Contact
   #gathered: Call<Result>[] = []
   readonly #inFlight = new Set<readonly Call<Result>[]>()
+  #lastCount = 0
   #waitingJobs = 0
   #waitingBytes = 0
   #isScheduled = false
@@ -165,14 +166,20 @@ export class GroupCommit<Result> {
   // A turn of the event loop lets everybody who asks again at the same time into the same flush.
   #schedule(): void {
     if (this.#isScheduled || this.#gathered.length === 0) return
-    // A worker in this process fills the gaps, and two flushes in flight would only be smaller ones.
-    if (this.#inFlight.size >= (this.#deps.workers.isWorking() ? 1 : 2)) return
+    if (this.#inFlight.size >= this.#flushesMax()) return
     this.#isScheduled = true
     this.#deps.ports.timers.soon(() => {
       const wait = this.#deps.workers.soonIdle()
       if (wait === null) this.#start()
       else void wait.then(() => this.#start())
     })
+  }
+
+  // A second flush beside the first only for many calls, and not to a store in trouble. A worker in this process fills the
+  // gaps anyway, and two flushes would only be smaller ones.
+  #flushesMax(): number {
+    const isOne = this.#gathered.length < HALVE_FROM || this.#contact.isLost || this.#deps.workers.isWorking()
+    return isOne ? 1 : 2
   }
 
   #start(): void {
@@ -192,7 +199,9 @@ export class GroupCommit<Result> {
   /** The longest-waiting calls that fit into one flush; at least one, unless all have ended meanwhile. */
   #take(): readonly Call<Result>[] {
     const waiting = this.#gathered.length
-    const isHalved = waiting >= HALVE_FROM && this.#inFlight.size === 0 && !this.#deps.workers.isWorking()
+    // As many as went together the last time: the same callers, in step.
+    const isInStep = waiting >= 2 * HALVE_FROM && Math.abs(waiting - this.#lastCount) * 4 <= waiting
+    const isHalved = isInStep && this.#inFlight.size === 0 && !this.#deps.workers.isWorking()
     const most = Math.min(FLUSH_JOBS_MAX, isHalved ? waiting >> 1 : waiting)
     let bytes = 0
     let count = 0
@@ -201,6 +210,7 @@ export class GroupCommit<Result> {
       if (count > 0 && bytes > FLUSH_BYTES_MAX) break
       count++
     }
+    this.#lastCount = isHalved ? waiting : count
     const taken = this.#gathered.slice(0, count)
     this.#gathered = this.#gathered.slice(count)
     return taken

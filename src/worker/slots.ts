@@ -16,6 +16,7 @@ import { conclude, runJob } from './run.js'
 // With long jobs a prefetched one would wait here while workers elsewhere are idle, so a worker claims only so far ahead
 // as its slots are likely to free up within this time.
 const AHEAD_MS = 100
+const HALVE_FROM = 64
 const WAIT_MS_MAX = 2_000
 const SUSPECTS_WAITING_MAX = 256
 const SUSPECT_DELAY_MS = 1_000
@@ -74,8 +75,8 @@ export class Slots {
     const ahead = this.#ahead()
     const free = settings.concurrency - this.#running.length - this.#reserved
     // Half of what may be in hand at a time, so that the store can look for one half while the other runs here.
-    const half = Math.max(free, Math.ceil((settings.concurrency + ahead) / 2))
-    return Math.max(0, Math.min(free + ahead - this.#waitingCount, half, settings.claimBatch, table.room))
+    const most = ahead < HALVE_FROM ? free + ahead : Math.max(free, Math.ceil((settings.concurrency + ahead) / 2))
+    return Math.max(0, Math.min(free + ahead - this.#waitingCount, most, settings.claimBatch, table.room))
   }
 
   /** Whether a claim is worth its way: a slot is idle, or half of what may wait has been started. */

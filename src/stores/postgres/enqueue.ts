@@ -36,12 +36,17 @@ export async function enqueue(
   // A key may be held by somebody's open transaction. Who waits for it must not hold up those that have none.
   const purpose = jobs.some((job) => job.idempotencyKey !== null) ? 'keys' : 'enqueue'
   const send: Send = tx ?? ((sql, values) => db.send(purpose, sql, values))
-  if (jobs.every(isPlain)) return writePlain(db, tx, jobs, claim)
+  if (jobs.every((job) => isPlain(job) && isTrimmed(job.payload))) return writePlain(db, tx, jobs, claim)
   const rows = jobs.map((job) => ({ job, schedule: null }))
   const pieces = cut(rows)
   // Almost always one statement writes them all and needs no transaction around it.
   if (pieces.length === 1 || tx !== null) return writeFull(db, send, rows, pieces)
   return db.transaction(purpose, (inside) => writeFull(db, inside, rows, pieces))
+}
+
+/** Whether a JSON text keeps its letters as a part of an array: blanks around it would be lost. */
+function isTrimmed(json: string): boolean {
+  return json.charCodeAt(0) > 0x20 && json.charCodeAt(json.length - 1) > 0x20
 }
 
 /** Writes the jobs of a schedule's ticks, inside the transaction of their firing. */

@@ -8,6 +8,7 @@ import { cancelFacts } from './cancel.js'
 import { chainStartFacts } from './chain-starts.js'
 import { chainFacts } from './chains.js'
 import { claimFacts } from './claim.js'
+import { claimOnEnqueueFacts } from './claim-on-enqueue.js'
 import { claimOrderFacts } from './claim-order.js'
 import { concurrencyFacts } from './concurrency.js'
 import { type Facts, register, type SuiteContext } from './context.js'
@@ -44,6 +45,7 @@ const FACTS: readonly Facts[] = [
   chainFacts,
   claimFacts,
   claimOrderFacts,
+  claimOnEnqueueFacts,
   leaseFacts,
   settleFacts,
   unheldFacts,
