@@ -9,6 +9,7 @@ import type { LocalWorkers } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import type { Store } from '../core/store.js'
+import type { JobTracer, TracedEnqueue } from '../core/tracer.js'
 import {
   acceptMany,
   acceptOne,
@@ -46,6 +47,7 @@ export interface ClientDeps {
   onBulk?(): void
   /** Counts what is enqueued here. */
   readonly tally?: TallySink
+  readonly tracer?: JobTracer | null
 }
 
 /** A client's settings, complete. */
@@ -74,7 +76,7 @@ export class Client extends Operations {
     super({ ...deps, payloadBytesMax, nextId })
     this.#deps = deps
     this.#settings = settings
-    this.#preparation = { nextId, payloadBytesMax }
+    this.#preparation = { nextId, payloadBytesMax, trace: null }
     const gather = (workers: LocalWorkers) =>
       new GroupCommit<EnqueueResult>(
         {
@@ -108,11 +110,24 @@ export class Client extends Operations {
   ): Promise<EnqueueResult>
   enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult>
   enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult> {
+    const { tracer } = this.#deps
+    if (!tracer) return this.#prepareOne(this.#preparation, target, payload, options)
+    return tracer.enqueue(tracedTarget(target, 1, options?.queue), (trace) =>
+      this.#prepareOne({ ...this.#preparation, trace }, target, payload, options),
+    )
+  }
+
+  #prepareOne(
+    preparation: Preparation,
+    target: JobTarget,
+    payload: unknown,
+    options: EnqueueOptions | undefined,
+  ): Promise<EnqueueResult> {
     // Not an async function: of an enqueue that is written at once the promise of the group is all there is to wait for.
     try {
       this.open()
       this.#deps.time.refresh()
-      const made = prepareJob(this.#preparation, target, payload, options)
+      const made = prepareJob(preparation, target, payload, options)
       if (!(made instanceof Promise)) return this.#enqueueOne(made, options)
       return made.then((job) => this.#enqueueOne(job, options))
     } catch (error) {
@@ -121,6 +136,18 @@ export class Client extends Operations {
   }
 
   #enqueueOne(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
+    if (this.#deps.events.isHeard) return this.#enqueueHeard(job, options)
+    return this.#send(job, options)
+  }
+
+  async #enqueueHeard(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
+    const startedMs = this.#deps.ports.clock.monotonic()
+    const result = await this.#send(job, options)
+    this.#tell([job], [result], startedMs)
+    return result
+  }
+
+  #send(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
     if (options?.tx !== undefined) return this.#enqueueInside(job, options)
     return (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue(job, options?.signal)
   }
@@ -155,16 +182,41 @@ export class Client extends Operations {
     third?: EnqueueManyOptions,
   ): Promise<readonly EnqueueResult[]> {
     this.open()
-    const many = Array.isArray(first)
-      ? await prepareMixed(this.#preparation, first, second as EnqueueTogetherOptions)
-      : await prepareSame(this.#preparation, first as JobTarget, second, third)
+    const prepare = (preparation: Preparation) =>
+      Array.isArray(first)
+        ? prepareMixed(preparation, first, second as EnqueueTogetherOptions)
+        : prepareSame(preparation, first as JobTarget, second, third)
+    const { tracer } = this.#deps
+    if (!tracer) return this.#writeMany(prepare(this.#preparation))
+    const count = Array.isArray(first) ? first.length : Array.isArray(second) ? second.length : 0
+    const target = Array.isArray(first) ? null : (first as JobTarget)
+    return tracer.enqueue(tracedTarget(target, count, third?.queue), (trace) =>
+      this.#writeMany(prepare({ ...this.#preparation, trace })),
+    )
+  }
+
+  async #writeMany(prepared: Promise<Many>): Promise<readonly EnqueueResult[]> {
+    const startedMs = this.#deps.ports.clock.monotonic()
+    const many = await prepared
     if (many.jobs.length === 0) return []
     const results = acceptMany(await this.#write(many))
     this.#deps.time.refresh()
     many.jobs.forEach((job, index) => {
       this.#note(job, results[index]!)
     })
+    if (this.#deps.events.isHeard) this.#tell(many.jobs, results, startedMs)
     return results
+  }
+
+  #tell(jobs: readonly NewJob[], results: readonly EnqueueResult[], startedMs: number): void {
+    this.#deps.events.emit({
+      name: 'enqueue.answered',
+      tookMs: this.#deps.ports.clock.monotonic() - startedMs,
+      jobs: jobs.map(({ type, queue }, index) => {
+        const { id, created } = results[index]!
+        return { id, type, queue, created }
+      }),
+    })
   }
 
   async #write({ jobs, tx, signal }: Many): ReturnType<Store['enqueue']> {
@@ -226,4 +278,12 @@ export class Client extends Operations {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
+}
+
+/** What a tracer is told about a call before its jobs are made; what is wrong with them is found later. */
+function tracedTarget(target: JobTarget | null, count: number, queue: unknown): TracedEnqueue {
+  const definition = typeof target === 'object' ? target : null
+  const type = typeof target === 'string' ? target : (definition?.type ?? null)
+  const named = typeof queue === 'string' ? queue : (definition?.queue ?? null)
+  return { count, type, queue: named }
 }

@@ -1,10 +1,24 @@
 // What happens, in one vocabulary for logs, metrics, traces and tests.
 
+import type { Horizon } from './operating.js'
 import type { JobState } from './states.js'
 
 /** Something that happened in this process. Payloads are never part of it. */
 export type HoldfastEvent =
   | { readonly name: 'job.enqueued'; readonly count: number; readonly tookMs: number }
+  | {
+      /** A call of enqueue or enqueueMany was answered; with `tx` it holds once the caller's transaction commits. */
+      readonly name: 'enqueue.answered'
+      /** From the call to its answer, which is longer than the write when calls are gathered. */
+      readonly tookMs: number
+      /** The jobs it asked for. `created` is false of one whose idempotency key was taken; the id is the holder's then. */
+      readonly jobs: readonly {
+        readonly id: string
+        readonly type: string
+        readonly queue: string
+        readonly created: boolean
+      }[]
+    }
   | { readonly name: 'job.claimed'; readonly count: number; readonly asked: number; readonly tookMs: number }
   | {
       readonly name: 'job.started'
@@ -12,6 +26,8 @@ export type HoldfastEvent =
       readonly type: string
       readonly queue: string
       readonly attempt: number
+      /** From its enqueue to this start, by the store's clock; null of later attempts. */
+      readonly waitMs: number | null
     }
   | {
       readonly name: 'job.ended'
@@ -50,6 +66,8 @@ export type HoldfastEvent =
       readonly queue: string
       readonly worker: string
       readonly state: JobState
+      /** Why it is dead, when it is. */
+      readonly reason: string | null
       readonly crashes: number
     }
   | { readonly name: 'rescue.held'; readonly why: string; readonly forMs: number }
@@ -64,6 +82,9 @@ export type HoldfastEvent =
       readonly refused: number
       readonly state: string
     }
+  /** Somebody holds an old snapshot of the store: dead rows pile up. Said again each minute while it lasts. */
+  | { readonly name: 'horizon.held'; readonly horizon: Horizon; readonly text: string }
+  | { readonly name: 'horizon.freed' }
   | { readonly name: 'prune.done'; readonly days: readonly string[]; readonly rows: number }
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }

@@ -40,6 +40,7 @@ import type {
   CountResult,
   DeadGroup,
   DeadGroupsRequest,
+  Horizon,
   NewApiKey,
   NewBulk,
   Overview,
@@ -364,6 +365,8 @@ export interface Store {
   audit(request: AuditRequest): Promise<AuditPage>
   /** What the store says about itself. */
   health(): Promise<StoreHealth>
+  /** The oldest snapshot somebody holds, when it is older than a second; null otherwise, and where there is no such thing. */
+  horizon(): Promise<Horizon | null>
   /** Those of the jobs that have finished. */
   endings(ids: readonly string[]): Promise<readonly Ending[]>
   /** The store's time. */

@@ -98,7 +98,8 @@ export class Rescue {
     if ('delayMs' in settlement && state === settlement.state) this.#deps.onDueIn(settlement.delayMs)
     const { crashes } = settlement
     this.#deps.tally?.rescued(queue, state ?? settlement.state)
-    this.#deps.emit({ name: 'job.rescued', id, type, queue, worker, state: state ?? settlement.state, crashes })
+    const reason = 'reason' in settlement && state !== 'cancelled' ? settlement.reason : null
+    this.#deps.emit({ name: 'job.rescued', id, type, queue, worker, state: state ?? settlement.state, reason, crashes })
   }
 }
 

@@ -18,6 +18,7 @@ import type { Ports } from '../core/ports.js'
 import type { Store } from '../core/store.js'
 import { stepBulks } from './bulk.js'
 import { Fire } from './fire.js'
+import { HorizonWatch } from './horizon.js'
 import { jittered, Loop } from './loop.js'
 import { promoteDue } from './promote.js'
 import { pruneOnce } from './prune.js'
@@ -51,6 +52,7 @@ export class Upkeep {
   readonly #fire: Loop
   readonly #bulk: Loop
   readonly #sample: Loop
+  readonly #horizon: Loop
   readonly #prune: Loop
   readonly #steps: readonly (() => Promise<number>)[]
 
@@ -62,21 +64,24 @@ export class Upkeep {
     this.#deps = deps
     const rescue = new Rescue({ ...deps, holdMs, onDueIn: (dueInMs) => this.nudge(dueInMs) })
     const fire = new Fire(deps)
+    const horizon = new HorizonWatch(deps)
     const steps = {
       promote: () => promoteDue(deps),
       rescue: () => rescue.step(),
       fire: () => fire.step(),
       bulk: () => stepBulks(deps),
       sample: () => sampleOnce(deps),
+      horizon: () => horizon.step(),
       prune: () => pruneOnce({ ...deps, retentionMs }),
     }
     // In the order of a tick: what is fired and rescued is ready in the same round when it can be.
-    this.#steps = [steps.fire, steps.rescue, steps.bulk, steps.promote, steps.sample, steps.prune]
+    this.#steps = [steps.fire, steps.rescue, steps.bulk, steps.promote, steps.sample, steps.horizon, steps.prune]
     this.#promote = new Loop({ ...deps, name: 'promote', step: steps.promote })
     this.#rescue = new Loop({ ...deps, name: 'rescue', step: steps.rescue })
     this.#fire = new Loop({ ...deps, name: 'fire', step: steps.fire })
     this.#bulk = new Loop({ ...deps, name: 'bulk', step: steps.bulk })
     this.#sample = new Loop({ ...deps, name: 'sample', step: steps.sample })
+    this.#horizon = new Loop({ ...deps, name: 'horizon', step: steps.horizon })
     this.#prune = new Loop({ ...deps, name: 'prune', step: steps.prune })
   }
 
@@ -87,12 +92,13 @@ export class Upkeep {
     this.#rescue.start(jittered(1_000, this.#deps.ports))
     this.#bulk.start(jittered(2_000, this.#deps.ports))
     this.#sample.start(jittered(3_000, this.#deps.ports))
+    this.#horizon.start(jittered(4_000, this.#deps.ports))
     this.#prune.start(jittered(5_000, this.#deps.ports))
   }
 
   /** Ends upkeep, and waits for steps in flight. */
   async stop(): Promise<void> {
-    const loops = [this.#promote, this.#rescue, this.#fire, this.#bulk, this.#sample, this.#prune]
+    const loops = [this.#promote, this.#rescue, this.#fire, this.#bulk, this.#sample, this.#horizon, this.#prune]
     await Promise.all(loops.map((loop) => loop.stop()))
   }
 

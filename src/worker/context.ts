@@ -7,6 +7,7 @@ import type { Emit } from '../core/events.js'
 import { encodeResult } from '../core/json.js'
 import type { Clock } from '../core/ports.js'
 import type { Queryable, Store } from '../core/store.js'
+import type { JobTracer } from '../core/tracer.js'
 import type { FailableContext } from './current-job.js'
 import type { HeldJob } from './held-job.js'
 import { Notes, writeNotes } from './notes.js'
@@ -21,6 +22,7 @@ export interface RunScope {
   readonly emit: Emit
   readonly hasListeners: () => boolean
   readonly random: () => number
+  readonly tracer: JobTracer | null
   /** Whether the lease of a job has ended in the store; asks until the store answers. */
   readonly isGone: (held: HeldJob) => Promise<boolean>
   /** The store said that a lease no longer holds. */

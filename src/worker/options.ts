@@ -15,9 +15,9 @@ export interface WorkerOptions {
   /** How many jobs run at once, from 1 to 4,096. Default 10. Handlers that wait for others want more; handlers that
    *  compute gain nothing beyond one and make each other late. */
   readonly concurrency?: number
-  /** How many jobs may be claimed ahead of a free slot. Default: as many as `concurrency`, at most 256. More saves round
-   *  trips with short jobs; a job that waits here is not run by an idle worker elsewhere, so long jobs prefetch less by
-   *  themselves. 0 claims only what can start at once. */
+  /** The most jobs claimed ahead of a free slot. Default 1,000, reached only with jobs of a few milliseconds: a worker claims
+   *  no further ahead than its slots free up within a tenth of a second, as jobs have run so far, because a job that waits
+   *  here is not run by an idle worker elsewhere. 0 claims only what can start at once. */
   readonly prefetch?: number
   /** The most jobs one claim takes. Default 500, at most 5,000. Larger claims cost less for each job and hold the store
    *  longer. */
@@ -54,7 +54,7 @@ export interface WorkerSettings {
 
 const WORKER_DEFAULTS = {
   concurrency: 10,
-  prefetchMax: 256,
+  prefetch: 1_000,
   claimBatch: 500,
   lease: '30s',
   drain: '15s',
@@ -87,7 +87,7 @@ export function resolveWorkerOptions(options: WorkerOptions): WorkerSettings {
   checkKeys('worker', options, KNOWN)
   const handlers = resolveHandlers(options.handlers)
   const concurrency = checkWhole('concurrency', options.concurrency ?? WORKER_DEFAULTS.concurrency, 1, CONCURRENCY_MAX)
-  const prefetch = options.prefetch ?? Math.min(concurrency, WORKER_DEFAULTS.prefetchMax)
+  const prefetch = options.prefetch ?? WORKER_DEFAULTS.prefetch
   const leaseMs = durationMs(options.lease ?? WORKER_DEFAULTS.lease, {
     name: 'lease',
     minMs: LEASE_MS_MIN,

@@ -84,11 +84,17 @@ function callHandler(held: HeldJob, scope: RunScope, payload: unknown): void {
   held.hasRun = true
   if (scope.hasListeners()) {
     const { id, type, queue, attempt } = held.job
-    scope.emit({ name: 'job.started', id, type, queue, attempt })
+    scope.emit({ name: 'job.started', id, type, queue, attempt, waitMs: waitMsOf(held, scope) })
   }
   const context = new RunContext(held, scope, rejected)
+  const { run } = held.handler
   try {
-    const returned = callWithJob(held.handler.run, payload, context)
+    const returned =
+      scope.tracer === null
+        ? callWithJob(run, payload, context)
+        : scope.tracer.run(held.job, { context, waitMs: waitMsOf(held, scope) }, () =>
+            callWithJob(run, payload, context),
+          )
     if (isThenable(returned)) {
       Promise.resolve(returned).then(
         (value) => resolved(held, scope, value),
@@ -98,6 +104,11 @@ function callHandler(held: HeldJob, scope: RunScope, payload: unknown): void {
   } catch (error) {
     rejected(held, scope, error)
   }
+}
+
+/** How long a job has waited for its first attempt, by the store's clock. */
+function waitMsOf({ job, startedMs }: HeldJob, { storeTime }: RunScope): number | null {
+  return job.attempt === 1 ? Math.max(0, storeTime.at(startedMs) - job.createdAtMs) : null
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -193,5 +204,6 @@ function end(held: HeldJob, scope: RunScope, { settlement, outcome, result = nul
   if (scope.hasListeners()) {
     scope.emit({ name: 'job.ended', id, type, queue, attempt, outcome, ranMs, error: error?.message ?? null })
   }
+  if (scope.tracer !== null && held.hasRun) scope.tracer.ended(held.job, { outcome, errorName: error?.name ?? null })
   scope.onEnded(held)
 }

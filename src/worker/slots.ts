@@ -16,6 +16,7 @@ import { conclude, runJob } from './run.js'
 // With long jobs a prefetched one would wait here while workers elsewhere are idle, so a worker claims only so far ahead
 // as its slots are likely to free up within this time.
 const AHEAD_MS = 100
+const AHEAD_AT_FIRST = 16
 const HALVE_FROM = 64
 const WAIT_MS_MAX = 2_000
 const SUSPECTS_WAITING_MAX = 256
@@ -52,7 +53,8 @@ export class Slots {
   #reserved = 0
   #isPumping = false
   #isClosed = false
-  #meanRanMs = 0
+  /** Null until a job has ended. */
+  #meanRanMs: number | null = null
   #extendedFromMs = Number.NEGATIVE_INFINITY
   #onEmpty: (() => void)[] = []
 
@@ -89,6 +91,8 @@ export class Slots {
 
   #ahead(): number {
     const { concurrency, prefetch } = this.#deps.settings
+    // Nobody knows yet how long jobs take here: as many as may well be started soon.
+    if (this.#meanRanMs === null) return Math.min(prefetch, Math.max(concurrency, AHEAD_AT_FIRST))
     return Math.min(prefetch, Math.floor((concurrency * AHEAD_MS) / Math.max(this.#meanRanMs, 0.1)))
   }
 
@@ -228,7 +232,8 @@ export class Slots {
     held.place = -1
     if (held.crashes > 0) this.#suspectsRunning = this.#suspectsRunning.filter((other) => other !== held)
     const ranMs = this.#deps.scope.clock.monotonic() - held.startedMs
-    this.#meanRanMs += (ranMs - this.#meanRanMs) * MEAN_WEIGHT
+    const meanMs = this.#meanRanMs ?? ranMs
+    this.#meanRanMs = meanMs + (ranMs - meanMs) * MEAN_WEIGHT
     this.pump()
   }
 
@@ -265,7 +270,7 @@ export class Slots {
     for (const held of this.#stillWaiting()) {
       if (nowMs - held.heldMs < waitMs) continue
       // The slots are slower than they seemed, so claim less far ahead until jobs end quickly again.
-      if (held.crashes === 0) this.#meanRanMs = Math.max(this.#meanRanMs, waitMs)
+      if (held.crashes === 0) this.#meanRanMs = Math.max(this.#meanRanMs ?? 0, waitMs)
       this.#release(held, held.crashes === 0 ? 0 : this.#suspectDelayMs())
     }
   }

@@ -24,6 +24,7 @@ import type { TallySink } from '../core/operating.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { JobState } from '../core/states.js'
 import type { Extension, SettleResult, Store } from '../core/store.js'
+import type { JobTracer } from '../core/tracer.js'
 import type { RunScope } from './context.js'
 import { Deadlines } from './deadlines.js'
 import { Fetcher } from './fetcher.js'
@@ -57,6 +58,7 @@ export interface WorkerDeps {
   readonly tally?: TallySink
   /** Told when a settlement makes a job due in so many milliseconds, so that upkeep in this process is there in time. */
   readonly onDueIn?: (dueInMs: number) => void
+  readonly tracer?: JobTracer | null
 }
 
 /** Claims jobs, runs their handlers, settles them. */
@@ -99,6 +101,7 @@ export class Worker {
       emit,
       hasListeners,
       random: () => ports.random.float(),
+      tracer: deps.tracer ?? null,
       isGone: (held) => this.#isGone(held),
       onLost: (held) => loseHeld(held, this.#scope, this.#deadlines),
       onEnded: (held) => this.#onEnded(held),
@@ -179,6 +182,15 @@ export class Worker {
   /** True from `start()` until `stop()` is called. */
   get isRunning(): boolean {
     return this.#state === 'started'
+  }
+
+  /** How many jobs it runs at once at most, and how many it runs now. */
+  get concurrency(): number {
+    return this.#settings.concurrency
+  }
+
+  get running(): number {
+    return this.#slots.running.length
   }
 
   /** Resolves when a claim under way has been answered, for a worker with idle slots; null when there is none to wait for. */

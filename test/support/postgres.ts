@@ -4,6 +4,7 @@ import pg from 'pg'
 import type { Clock } from '../../src/core/ports.js'
 import type { Store } from '../../src/core/store.js'
 import { Database } from '../../src/stores/postgres/database.js'
+import { Floors } from '../../src/stores/postgres/floors.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { composeStore } from '../../src/stores/postgres/store.js'
 import { WakeUps } from '../../src/stores/postgres/wake.js'
@@ -25,10 +26,10 @@ interface Connections {
 const opened = new Map<string, Promise<Connections>>()
 
 /** Opens a store on a schema that is made when it is missing and emptied when it is there. Closing it closes nothing. */
-export async function openCleanStore(url: string, schema: string, clock: Clock): Promise<Store> {
+export async function openCleanStore(url: string, schema: string, clock: Clock, floors?: Floors): Promise<Store> {
   const { sql, first } = await connectionsOf(url, schema)
   await emptySchema(sql, schema)
-  return first.openStore(clock)
+  return first.openStore(clock, floors)
 }
 
 /** Opens the store of a schema as another process would, through connections of its own. */
@@ -71,10 +72,10 @@ class StoreConnections {
     this.#wakeUps = new WakeUps({ settings, schema, connectMs: 10_000 })
   }
 
-  openStore(clock: Clock): Store {
+  openStore(clock: Clock, floors = new Floors()): Store {
     this.#clock = clock
     const extender = () => ({ module: '', data: null })
-    const store = composeStore({ db: this.#db, wakeUps: this.#wakeUps, extender, leaveServer: async () => {} })
+    const store = composeStore({ db: this.#db, wakeUps: this.#wakeUps, extender, leaveServer: async () => {}, floors })
     return { ...store, close: async () => {} }
   }
 

@@ -121,7 +121,7 @@ describe('while the store is away', () => {
     const stage = openStage()
     for (let index = 0; index < 3_000; index++) await stage.enqueue()
     let calls = 0
-    const worker = stage.worker({ handlers: [work(() => void calls++)], concurrency: 10 })
+    const worker = stage.worker({ handlers: [work(() => void calls++)], concurrency: 10, prefetch: 10 })
 
     stage.fail(['settle'])
     await worker.start()

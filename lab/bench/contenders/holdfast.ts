@@ -29,7 +29,7 @@ export const holdfast: ContenderModule = {
         }
       },
       async startWorker(onJob) {
-        const worker = client.worker({ concurrency: 64, prefetch: 1_000, handlers: [noop.handle(onJob)] })
+        const worker = client.worker({ concurrency: 64, handlers: [noop.handle(onJob)] })
         await worker.start()
         return () => worker.stop()
       },

@@ -139,6 +139,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     audit: (request) =>
       call(() => audit(memory, { ...request, limit: checkWhole('audit: limit', request.limit, 1, PAGE_MAX) })),
     health: () => call((nowMs) => health(nowMs)),
+    horizon: () => call(() => null),
     endings: (ids) => call(() => endings(memory, ids)),
     now: () => call((nowMs) => nowMs),
 

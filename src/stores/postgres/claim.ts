@@ -3,33 +3,51 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/store.js'
 import type { Database } from './database.js'
+import type { Floors } from './floors.js'
 import { readOptions, readQueueLimits } from './options-column.js'
-import { arrayOf, readJson, type Statement, statement } from './statement.js'
+import { arrayOf, plainArrayOf, type Row, readJson, type Statement, statement } from './statement.js'
 
-/** Exported for the test that counts the pages it reads. */
-export const CLAIM: Statement = statement(
-  'claim',
-  `
+const SEGMENT = (where: string) => `(
+     SELECT ready.ctid AS place
+       FROM :schema.ready
+      WHERE ready.queue = asked.queue
+        AND ($4::text[] IS NULL OR ready.type = ANY ($4))${where}
+      ORDER BY ready.priority DESC, ready.position
+      LIMIT asked.amount
+        FOR UPDATE SKIP LOCKED
+   )`
+
+// The same order in four pieces, read one after the other until there are enough: what comes before the crowd, the front of the
+// crowd, the crowd from its floor on, and what comes after it. See floors.ts.
+const FROM_FLOOR = `(SELECT segments.place FROM (
+   SELECT place FROM ${SEGMENT(`
+        AND ready.priority > asked.priority`)} AS before_it
+   UNION ALL
+   SELECT place FROM ${SEGMENT(`
+        AND ready.priority = asked.priority AND ready.position < 0`)} AS its_front
+   UNION ALL
+   SELECT place FROM ${SEGMENT(`
+        AND ready.priority = asked.priority AND ready.position > asked.back`)} AS the_crowd
+   UNION ALL
+   SELECT place FROM ${SEGMENT(`
+        AND ready.priority < asked.priority`)} AS after_it
+   ) AS segments
+   LIMIT asked.amount)`
+
+const claimSql = ({ floors, line, place }: { floors: boolean; line: string; place: string }) => `
 WITH moment AS MATERIALIZED (
   SELECT clock.now, round(date_part('epoch', clock.now) * 1000)::bigint AS now_ms
     FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock
 ), asked AS MATERIALIZED (
-  SELECT asked.queue, asked.amount, asked.turn, queues.settings
-    FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS asked (queue, amount, turn)
+  SELECT asked.*, queues.settings
+    FROM unnest($2::text[], $3::integer[]${floors ? ', $7::smallint[], $8::bigint[]' : ''})
+           WITH ORDINALITY AS asked (queue, amount${floors ? ', priority, back' : ''}, turn)
     LEFT JOIN :schema.queues ON queues.name = asked.queue
    WHERE queues.paused IS NOT TRUE
 ), taken AS MATERIALIZED (                                    -- fence: otherwise the planner may run it again and lock more
   SELECT line.place
     FROM asked
-   CROSS JOIN LATERAL (
-     SELECT ready.ctid AS place
-       FROM :schema.ready
-      WHERE ready.queue = asked.queue
-        AND ($4::text[] IS NULL OR ready.type = ANY ($4))
-      ORDER BY ready.priority DESC, ready.position
-      LIMIT asked.amount
-        FOR UPDATE SKIP LOCKED
-   ) AS line
+   CROSS JOIN LATERAL ${line} AS line
 ), left_line AS (
   -- By place, not by key: the rows are locked, and one that changed since this statement began is simply not taken.
   DELETE FROM :schema.ready
@@ -53,7 +71,7 @@ SELECT moment.now_ms, job.*
     -- From claimed, not from what leased returns: joined to each other again, the two cost the square of the batch.
     SELECT claimed.id, claimed.fence, claimed.queue, claimed.type, claimed.priority, claimed.attempt, claimed.crashes,
            facts.payload, facts.version, round(date_part('epoch', facts.created_at) * 1000), facts.options,
-           array_to_json(facts.tags), asked.settings
+           array_to_json(facts.tags), asked.settings${place}
       FROM claimed
       JOIN asked ON asked.queue = claimed.queue
      CROSS JOIN LATERAL (
@@ -63,22 +81,52 @@ SELECT moment.now_ms, job.*
        OFFSET 0                                               -- fence: one look-up for each job, whatever statistics say
      ) AS facts
      ORDER BY asked.turn, claimed.priority DESC, claimed.position
-  ) AS job ON true`,
+  ) AS job ON true`
+
+/** Exported for the test that counts the pages it reads. */
+export const CLAIM: Statement = statement('claim', claimSql({ floors: false, line: SEGMENT(''), place: '' }))
+const CLAIM_FROM_FLOOR: Statement = statement(
+  'claim_from_floor',
+  claimSql({ floors: true, line: FROM_FLOOR, place: ', claimed.position' }),
 )
 
-export async function claim(db: Database, request: ClaimRequest): Promise<Claim> {
+export async function claim(db: Database, floors: Floors, request: ClaimRequest): Promise<Claim> {
   const amounts = new Map<string, number>()
   for (const { queue, limit } of request.queues) amounts.set(queue, (amounts.get(queue) ?? 0) + limit)
-  const rows = await db.send('claim', CLAIM, [
+  const values = [
     db.now(),
     arrayOf([...amounts.keys()]),
     arrayOf([...amounts.values()]),
     request.types === null ? null : arrayOf(request.types),
     request.leaseMs,
     request.worker,
-  ])
+  ]
+  const rows = floors.isOn
+    ? await claimFromFloor(db, floors, { values, queues: [...amounts.keys()], types: request.types })
+    : await db.send('claim', CLAIM, values)
   const jobs = rows[0]![1] === null ? [] : rows.map(readJob)
   return { jobs, nowMs: Number(rows[0]![0]) }
+}
+
+async function claimFromFloor(
+  db: Database,
+  floors: Floors,
+  asked: {
+    readonly values: readonly unknown[]
+    readonly queues: readonly string[]
+    readonly types: readonly string[] | null
+  },
+): Promise<Row[]> {
+  const { priorities, backs } = floors.of(asked.queues, asked.types)
+  floors.lookBelow(db, performance.now())
+  const values = [...asked.values, plainArrayOf(priorities), plainArrayOf(backs)]
+  const rows = await db.send('claim', CLAIM_FROM_FLOOR, values)
+  const taken = rows.filter((row) => row[1] !== null)
+  floors.learn(
+    taken.map((row) => ({ queue: row[3]!, priority: Number(row[5]), position: row[14]! })),
+    asked.types,
+  )
+  return rows
 }
 
 function readJob(row: readonly (string | null)[]): ClaimedJob {

@@ -23,8 +23,10 @@ import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
+import { Floors } from './floors.js'
 import { get } from './get.js'
 import { health } from './health.js'
+import { horizon } from './horizon.js'
 import { count, list, readNow } from './list.js'
 import { note } from './note.js'
 import { overview } from './overview.js'
@@ -44,16 +46,21 @@ import { beat, leave, workers } from './workers.js'
 // Names are remembered to save a statement; whoever makes them up by the thousand pays for it again.
 const KNOWN_QUEUES_MAX = 10_000
 
+// From this age of the oldest snapshot on, claims no longer start at the beginning of the line.
+const FLOORS_FROM_MS = 5_000
+
 export interface StoreParts {
   readonly db: Database
   readonly wakeUps: WakeUps
   readonly extender: () => ExtenderSpec
   /** Leaves the server after everything else has ended. */
   readonly leaveServer: () => Promise<void>
+  /** Where claims start while an old snapshot is held; its own unless a test gives one. */
+  readonly floors?: Floors
 }
 
 /** Puts the operations together. */
-export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts): Store {
+export function composeStore({ db, wakeUps, extender, leaveServer, floors = new Floors() }: StoreParts): Store {
   const sweep = newSweep()
   const knownQueues = new Set<string>()
   const ready = (queue: string) => wakeUps.ready(queue)
@@ -90,7 +97,7 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
     },
     async claim(request) {
       for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
-      return claim(db, request)
+      return claim(db, floors, request)
     },
     begin: (leases) => begin(db, leases),
     async extend(leases, leaseMs) {
@@ -174,7 +181,16 @@ export function composeStore({ db, wakeUps, extender, leaveServer }: StoreParts)
       checkWhole('audit: limit', request.limit, 1, PAGE_MAX)
       return audit(db, request)
     },
-    health: () => health(db),
+    async health() {
+      const [facts, held] = await Promise.all([health(db), horizon(db)])
+      const { postgres } = facts
+      return held === null || postgres === null ? facts : { ...facts, postgres: { ...postgres, horizon: held } }
+    },
+    async horizon() {
+      const held = await horizon(db)
+      floors.isOn = held !== null && held.ageMs >= FLOORS_FROM_MS
+      return held
+    },
     endings: (ids) => endings(db, ids),
     now: () => readNow(db, by('look')),
     beat: (worker) => beat(db, worker),
