@@ -15,7 +15,7 @@ import { type Absence, summariseAll, summaryTable } from './summary.js'
 import { printTable } from './table.js'
 
 // Chosen so that everything takes about half an hour on two cores.
-const FULL: Scale = { seconds: 3, drainJobs: 100_000, latencySamples: 300 }
+const FULL: Scale = { seconds: 3, drainJobs: 150_000, latencySamples: 250 }
 const QUICK: Scale = { seconds: 1, drainJobs: 20_000, latencySamples: 50 }
 
 /** Runs the comparison and returns the exit code: 1 when a measurement failed. */

@@ -19,7 +19,7 @@ export const bullmqRedis: ContenderModule = {
     settings: `AOF everysec; ${SETTINGS}`,
     lacks: `may lose the last second when the machine fails; ${LACKS}`,
   },
-  drainShare: () => 0.3,
+  drainShare: () => 0.15,
   cannot: {},
   async open({ redisPort }, feature): Promise<Contender> {
     const connection = { host: '127.0.0.1', port: redisPort, maxRetriesPerRequest: null }
@@ -35,7 +35,7 @@ export const bullmqPostgres: ContenderModule = {
     settings: `pool of ${POOL}; ${SETTINGS}`,
     lacks: LACKS,
   },
-  drainShare: () => 0.02,
+  drainShare: () => 0.01,
   cannot: {},
   async open({ postgresUrl }, feature): Promise<Contender> {
     const { createPostgresBackend, withBackend } = await loadPeer<Backends>('bullmq')

@@ -11,7 +11,7 @@ export const graphileWorker: ContenderModule = {
     settings: 'add_jobs() for bulk; 24 at once, local queue of 500, batched completion; keys: jobKey',
     lacks: 'no history of finished jobs, no lease renewal, no fence',
   },
-  drainShare: () => 1,
+  drainShare: () => 0.5,
   cannot: {
     results: 'a finished job is deleted, and its result is not kept',
     retries: 'a failed job waits e seconds (2.7) before its second attempt, and nothing can shorten that',

@@ -9,7 +9,7 @@ export const holdfast: ContenderModule = {
     name: 'holdfast',
     store: 'postgres',
     version: VERSION,
-    settings: 'defaults; worker: 64 slots, prefetch 1,000; failed jobs retried without a wait',
+    settings: 'defaults; worker: 64 slots; failed jobs retried without a wait',
     lacks: '–',
   },
   drainShare: () => 1,

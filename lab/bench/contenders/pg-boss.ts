@@ -17,7 +17,7 @@ export const pgBoss: ContenderModule = {
     lacks: 'no lease renewal, no fence; a key is free again when its job is fetched',
   },
   // Its speed falls as the backlog grows, so it drains all of it; but one commit for each job is slow with any.
-  drainShare: (feature) => (feature === 'results' ? 0.1 : 1),
+  drainShare: (feature) => (feature === 'results' ? 0.03 : 0.15),
   cannot: {},
   async open({ postgresUrl }, feature): Promise<Contender> {
     const { default: PgBoss } = await loadPeer<{ default: new (options: object) => Boss }>('pg-boss')
