@@ -12,6 +12,7 @@ import { PAYLOAD_BYTES_MAX } from './core/json.js'
 import type { LocalWorkers } from './core/offer.js'
 import type { Ports } from './core/ports.js'
 import type { Store } from './core/store.js'
+import type { JobTracer } from './core/tracer.js'
 import { systemPorts } from './system-ports.js'
 import { Upkeep, type UpkeepOptions } from './upkeep/upkeep.js'
 import { VERSION } from './version.js'
@@ -37,6 +38,8 @@ export interface HoldfastOptions {
   readonly name?: string
   /** Where time, timers and chance come from. Default the machine's; tests give their own. */
   readonly ports?: Ports
+  /** Follows jobs from their enqueue to their end, as `openTelemetry()` of holdfast/tracing does. Default null: nobody. */
+  readonly tracer?: JobTracer | null
 }
 
 /** The names of these options, for those that take them together with their own. */
@@ -48,6 +51,7 @@ export const HOLDFAST_OPTIONS = [
   'upkeep',
   'name',
   'ports',
+  'tracer',
 ] as const
 
 const DEFAULTS = {
@@ -65,11 +69,12 @@ interface HoldfastSettings extends ClientSettings {
   readonly upkeep: boolean | Pick<UpkeepOptions, 'hold'>
   readonly name: string | null
   readonly ports: Ports
+  readonly tracer: JobTracer | null
 }
 
 /** Checks the options of a connection and fills in what is left out. */
 export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettings {
-  const { payloadBytesMax, enqueueTimeout, enqueueBufferMax, retention, upkeep, name, ports } = options
+  const { payloadBytesMax, enqueueTimeout, enqueueBufferMax, retention, upkeep, name, ports, tracer } = options
   return {
     payloadBytesMax: checkWhole('payloadBytesMax', payloadBytesMax ?? DEFAULTS.payloadBytesMax, 1, PAYLOAD_BYTES_LIMIT),
     enqueueTimeoutMs: durationMs(enqueueTimeout ?? DEFAULTS.enqueueTimeout, { name: 'enqueueTimeout', minMs: 1 }),
@@ -78,7 +83,17 @@ export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettin
     upkeep: typeof upkeep === 'object' ? upkeep : checkBoolean('upkeep', upkeep ?? DEFAULTS.upkeep),
     name: name === undefined ? null : checkName('name', name),
     ports: ports === undefined ? systemPorts : checkPorts(ports),
+    tracer: tracer == null ? null : checkTracer(tracer),
   }
+}
+
+function checkTracer(tracer: JobTracer): JobTracer {
+  const isTracer = (['enqueue', 'run', 'ended'] as const).every((name) => typeof tracer[name] === 'function')
+  if (isTracer) return tracer
+  throw new HoldfastError(
+    'invalid_option',
+    `tracer must have the functions enqueue, run and ended, as openTelemetry() of holdfast/tracing gives them, got ${show(tracer)}`,
+  )
 }
 
 function checkPorts(ports: Ports): Ports {
@@ -121,7 +136,7 @@ export class Holdfast extends Client {
   /** Makes a worker. It claims nothing before its `start()`, and `close()` stops it. */
   worker(options: WorkerOptions): Worker {
     if (this.#closing !== null) throw new HoldfastError('closed', 'this client is closed: connect again to work')
-    const { name, ports } = this.#settings
+    const { name, ports, tracer } = this.#settings
     const worker = new Worker(
       {
         store: this.#store,
@@ -132,6 +147,7 @@ export class Holdfast extends Client {
         host: hostname(),
         pid: process.pid,
         tally: this.#tally,
+        tracer,
         onDueIn: (dueInMs) => this.#upkeep?.nudge(dueInMs),
       },
       name === null ? options : { name, ...options },
@@ -168,7 +184,7 @@ export class Holdfast extends Client {
 export async function openHoldfast(store: Store, options: HoldfastOptions = {}): Promise<Holdfast> {
   checkKeys('openHoldfast', options, HOLDFAST_OPTIONS)
   const settings = resolveHoldfastOptions(options)
-  const { ports, retentionMs } = settings
+  const { ports, retentionMs, tracer } = settings
   const events = new Events()
   const time = await StoreTime.read(store, ports.clock)
   const tally = new Tally({ store, ports, emit: events.emit })
@@ -185,7 +201,7 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
     offer: (jobs) => firstOf(holdfast.localWorkers, (worker) => worker.offer(jobs)),
   }
   const holdfast = new Holdfast(
-    { store, ports, events, time, tally, onTimed, onScheduled, onBulk, workers },
+    { store, ports, events, time, tally, tracer, onTimed, onScheduled, onBulk, workers },
     upkeep,
     settings,
   )

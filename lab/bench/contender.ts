@@ -39,8 +39,8 @@ interface ContenderNote {
 
 export interface ContenderModule {
   readonly note: ContenderNote
-  /** The share of the usual backlog that it drains. Less than 1 only where it would take minutes and where its speed does not
-   *  depend on the backlog: rates are compared. */
+  /** The share of the usual backlog that it drains. Less than 1 only where all of it would take minutes and where a shorter one
+   *  does it no harm: rates are compared. */
   drainShare(feature: Feature | null): number
   /** Features it has not got in a form that could be measured beside the others, and why. */
   readonly cannot: Readonly<Partial<Record<Feature, string>>>

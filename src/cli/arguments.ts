@@ -19,6 +19,16 @@ export function duration(text: string): Duration {
   }
 }
 
+const POLL_MS_MIN = 250
+const POLL_MS_MAX = 3_600_000
+
+/** How often to look: a duration that neither floods the store nor sleeps for ever. */
+export function pollEvery(text: string): Duration {
+  const ms = Number(duration(text))
+  if (ms >= POLL_MS_MIN && ms <= POLL_MS_MAX) return ms
+  throw new InvalidArgumentError('It must be from 250ms to 1h.')
+}
+
 /** A duration, or `unlimited` as null. */
 export function durationOrUnlimited(text: string): Duration | null {
   return text === 'unlimited' ? null : duration(text)

@@ -15,8 +15,27 @@ export interface Cli {
 /** Adds one command, with its arguments, options, help and action, to the program or to a group of it. */
 export type AddCommand = (parent: Command, cli: Cli) => void
 
+/** A group of commands, and what its help says. */
+interface Group {
+  readonly name: string
+  readonly summary: string
+  readonly description: string
+  readonly examples: Examples
+  readonly commands: readonly AddCommand[]
+}
+
+/** Adds a group with its commands. */
+export function addGroup(parent: Command, cli: Cli, group: Group): Command {
+  const command = parent.command(group.name).summary(group.summary).description(group.description)
+  for (const add of group.commands) add(command, cli)
+  addExamples(command, group.examples)
+  return command
+}
+
+type Examples = readonly (readonly [line: string, purpose: string])[]
+
 /** Examples below a command's help: what to type, and what it is good for. */
-export function addExamples(command: Command, examples: readonly (readonly [line: string, purpose: string])[]): void {
+export function addExamples(command: Command, examples: Examples): void {
   const lines = examples.map(([line, purpose]) => `  # ${purpose}\n  $ ${line}`)
   command.addHelpText('after', `\nExamples:\n${lines.join('\n')}`)
 }

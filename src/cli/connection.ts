@@ -9,6 +9,7 @@ import { redactUrl } from '../core/url.js'
 import type { Holdfast } from '../holdfast.js'
 import { CliError } from './errors.js'
 import { EXIT, exitCodeOf } from './exit-codes.js'
+import { COLOR_CHOICES, type ColorChoice } from './terminal.js'
 
 /** What every command takes. */
 export interface StoreFlags {
@@ -16,6 +17,7 @@ export interface StoreFlags {
   readonly schema?: string
   readonly json?: boolean
   readonly verbose?: boolean
+  readonly color?: ColorChoice
 }
 
 const URL_HELP = 'the store (default: HOLDFAST_URL, DATABASE_URL, then embedded:.holdfast)'
@@ -30,6 +32,14 @@ export function addStoreOptions(
     .addOption(new Option('--schema <name>', 'the PostgreSQL schema (default: holdfast)').env('HOLDFAST_SCHEMA'))
     .option('--json', json)
     .option('--verbose', 'show where an error came from')
+    .addOption(colorOption())
+}
+
+/** Main.ts looks at it before any command runs. */
+function colorOption(): Option {
+  return new Option('--color <when>', 'colour (default: auto, in a terminal unless NO_COLOR is set)').choices(
+    COLOR_CHOICES,
+  )
 }
 
 /** A store that was named or fallen back to. */

@@ -32,6 +32,10 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
   store_unavailable: 'or name another store with --url, HOLDFAST_URL or DATABASE_URL',
   access_denied: 'or name another store with --url, HOLDFAST_URL or DATABASE_URL',
   job_not_found: 'check the id and the store: finished jobs are pruned after their retention',
+  schedule_not_found: '`holdfast schedules list` shows those there are',
+  bulk_not_found: '`holdfast bulk list` shows the newest',
+  key_not_found: '`holdfast keys list` shows those there are',
+  invalid_filter: '`holdfast jobs list --help` explains filters',
   wait_timeout: 'the job goes on: look at it with `holdfast jobs show`',
 }
 

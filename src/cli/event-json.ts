@@ -12,6 +12,7 @@ export function writeEvent(cli: Cli, event: HoldfastEvent): void {
 
 const ROUTINE: ReadonlySet<HoldfastEvent['name']> = new Set([
   'job.enqueued',
+  'enqueue.answered',
   'job.claimed',
   'job.started',
   'job.promoted',

@@ -22,12 +22,12 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 export const EXIT_CODES_HELP: string = `Exit codes:
   0    done; of a worker: told to stop, drained
   1    unexpected: a fault in Holdfast, or in a module it was given
-  2    usage: an unknown command, a wrong option, a payload that is no JSON
-  3    not found: no such job, schedule, store or file
+  2    usage: an unknown command, a wrong option or filter, a question nobody can be asked without --yes
+  3    not found: no such job, queue, schedule, key, bulk action, store or file
   4    cannot connect: the store is away, denies access or takes no writes
   5    conflict: the job's state does not allow it, or it ended badly
-  6    partially done
-  7    a check failed: the schema is too new, missing or behind
+  6    partially done: some of the jobs were refused
+  7    a check failed: of doctor, or the schema is too new, missing or behind
   124  timeout
   130  interrupted at once by a second Ctrl-C (143: by a second SIGTERM)`
 

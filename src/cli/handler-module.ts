@@ -1,6 +1,7 @@
-// Loading a module of handlers that was named on the command line.
+// Loading a module of handlers that was named on the command line, in JavaScript or TypeScript.
 
 import { existsSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Handler } from '../core/definition.js'
@@ -14,7 +15,7 @@ export async function loadHandlers(path: string): Promise<readonly Handler[]> {
   if (!existsSync(file) || statSync(file).isDirectory()) {
     throw new CliError(`there is no module ${file}`, {
       exitCode: EXIT.notFound,
-      hint: 'name a JavaScript file, as in `holdfast worker ./jobs.js`',
+      hint: 'name a file, as in `holdfast worker ./jobs.js`',
     })
   }
   const loaded = await load(file)
@@ -31,14 +32,43 @@ export async function loadHandlers(path: string): Promise<readonly Handler[]> {
 
 async function load(file: string): Promise<Record<string, unknown>> {
   try {
+    if (/\.[mc]?tsx?$/.test(file)) await readyForTypeScript(file)
     return (await import(pathToFileURL(file).href)) as Record<string, unknown>
   } catch (cause) {
     const { name, message, code } = cause as NodeJS.ErrnoException
-    const isTypeScript = code === 'ERR_UNKNOWN_FILE_EXTENSION'
+    const isTypeScript = TYPESCRIPT_CODES.includes(code ?? '')
     throw new CliError(`${file} cannot be loaded: ${name}: ${message}`, {
       exitCode: EXIT.unexpected,
-      hint: isTypeScript ? 'compile it to JavaScript first and name that file' : 'add --verbose to see where it failed',
+      hint: isTypeScript ? TYPESCRIPT_HINT : 'add --verbose to see where it failed',
       cause,
     })
+  }
+}
+
+const TYPESCRIPT_CODES: readonly string[] = [
+  'ERR_UNKNOWN_FILE_EXTENSION',
+  'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX',
+  'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING',
+]
+
+const TYPESCRIPT_HINT =
+  'for TypeScript, install tsx beside your code (npm install --save-dev tsx), or use Node 22.18 or later, or compile it first and name the JavaScript file'
+
+/**
+ * Has Node understand TypeScript through the project's own tsx, where it has one: it knows all of the language. Without,
+ * a Node that strips types by itself loads most modules, and another says that it cannot.
+ */
+async function readyForTypeScript(file: string): Promise<void> {
+  const api = findTsx(file)
+  if (api === null) return
+  const { register } = (await import(pathToFileURL(api).href)) as { register: () => unknown }
+  register()
+}
+
+function findTsx(file: string): string | null {
+  try {
+    return createRequire(file).resolve('tsx/esm/api')
+  } catch {
+    return null
   }
 }

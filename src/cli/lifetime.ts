@@ -10,7 +10,11 @@ interface LifetimeOptions {
   readonly signals: readonly NodeJS.Signals[]
   /** Gets each error nobody caught, and answers whether it has dealt with it. */
   readonly onUncaught: (error: unknown) => boolean
+  /** What is said when a second signal ends it. Default: what becomes of the jobs that ran. */
+  readonly leaving?: string
 }
+
+const LEAVING = 'left at once: what was running is run again when its lease has run out'
 
 // A terminal sends Ctrl-C to every process of the group, and npm passes its own on as well: the same one arrives twice.
 const SAME_SIGNAL_MS = 500
@@ -22,10 +26,12 @@ export class Lifetime {
   readonly #controller = new AbortController()
   readonly #cli: Cli
   #resolve: () => void = () => {}
+  readonly #leaving: string
   #signalledAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(cli: Cli, { signals, onUncaught }: LifetimeOptions) {
+  constructor(cli: Cli, { signals, onUncaught, leaving = LEAVING }: LifetimeOptions) {
     this.#cli = cli
+    this.#leaving = leaving
     this.over = new Promise((resolve) => {
       this.#resolve = resolve
     })
@@ -50,7 +56,7 @@ export class Lifetime {
     this.#signalledAtMs = nowMs
     if (isFirst) this.#end()
     else if (!isEcho) {
-      this.#cli.stderr.line('left at once: what was running is run again when its lease has run out')
+      this.#cli.stderr.line(this.#leaving)
       process.exit(128 + constants.signals[signal])
     }
   }
@@ -59,6 +65,11 @@ export class Lifetime {
     // Always with its stack: nobody can run the moment again to see it.
     reportError(error, this.#cli.stderr, { verbose: true })
     process.exitCode = EXIT.unexpected
+    this.#end()
+  }
+
+  /** Ends it, as a signal would. */
+  end(): void {
     this.#end()
   }
 

@@ -33,10 +33,11 @@ export class LinePrinter {
     this.#subjectWidth = Math.min(SUBJECT_WIDTH_MAX, longest)
   }
 
-  print({ subject, id, text, tone }: Line): void {
+  /** `at` is when it happened. Default now. */
+  print({ subject, id, text, tone }: Line, at: Date = new Date()): void {
     const out = this.#output
     const head = [
-      out.style('dim', clockText(new Date())),
+      out.style('dim', clockText(at)),
       padTo(subject, this.#subjectWidth),
       out.style('dim', padTo(id === null ? '' : shortId(id), ID_WIDTH)),
     ].join(GAP)

@@ -1,21 +1,38 @@
 #!/usr/bin/env node
 // The holdfast command: builds the program from its commands, runs it, and turns whatever went wrong into an exit code.
 
-import { Command, CommanderError } from 'commander'
+import { type Argument, Command, CommanderError } from 'commander'
 import { VERSION } from '../version.js'
 import type { AddCommand, Cli } from './command.js'
+import { addAudit } from './commands/audit.js'
+import { addBulk } from './commands/bulk/bulk.js'
+import { addCompletion } from './commands/completion.js'
+import { addConfig } from './commands/config/config.js'
 import { addDev } from './commands/dev.js'
+import { addDlq } from './commands/dlq/dlq.js'
+import { addDoctor } from './commands/doctor.js'
 import { addEnqueue } from './commands/enqueue.js'
 import { addJobs } from './commands/jobs/jobs.js'
-import { addMigrate } from './commands/migrate.js'
+import { addKeys } from './commands/keys/keys.js'
+import { addMigrate } from './commands/migrate/migrate.js'
+import { addQueues } from './commands/queues/queues.js'
+import { addSchedules } from './commands/schedules/schedules.js'
 import { addStats } from './commands/stats.js'
+import { addTail } from './commands/tail.js'
+import { addTop } from './commands/top.js'
 import { addWorker } from './commands/worker.js'
+import { addWorkers } from './commands/workers/workers.js'
 import { reportError } from './errors.js'
 import { EXIT, EXIT_CODES_HELP } from './exit-codes.js'
-import { Output } from './terminal.js'
+import { type ColorChoice, Output } from './terminal.js'
 
 /** In the order the help lists them. */
-const COMMANDS: readonly AddCommand[] = [addDev, addWorker, addEnqueue, addJobs, addStats, addMigrate]
+const COMMANDS: readonly AddCommand[] = [
+  ...[addDev, addWorker, addEnqueue],
+  ...[addJobs, addDlq, addQueues, addSchedules, addWorkers, addBulk],
+  ...[addStats, addTop, addTail, addAudit],
+  ...[addDoctor, addMigrate, addKeys, addConfig, addCompletion],
+]
 
 const START_HELP = `Start here:
   $ holdfast dev             a store, a worker and examples to watch
@@ -27,6 +44,8 @@ function buildProgram(cli: Cli): Command {
   const program = new Command('holdfast')
     .description('A durable job queue and scheduler for Node.js.')
     .version(VERSION, '-V, --version', 'show the version')
+    // Options belong to the command they follow: `migrate` and `migrate status` have some of the same name.
+    .enablePositionalOptions()
     .helpOption('-h, --help', 'show this help')
     .helpCommand('help [command]', 'show the help of a command')
     .configureHelp({ subcommandTerm: nameWithArguments })
@@ -37,13 +56,22 @@ function buildProgram(cli: Cli): Command {
     .showHelpAfterError('(add --help to see what it takes)')
     .addHelpText('after', `\n${START_HELP}\n\n${EXIT_CODES_HELP}`)
     .exitOverride()
+    .hook('preAction', (_, command) => {
+      const { color } = command.opts<{ color?: ColorChoice }>()
+      for (const output of [cli.stdout, cli.stderr]) output.setColor(color ?? 'auto')
+    })
   for (const add of COMMANDS) add(program, cli)
   return program
 }
 
 function nameWithArguments(command: Command): string {
-  const names = command.registeredArguments.map((it) => (it.required ? `<${it.name()}>` : `[${it.name()}]`))
-  return [command.name(), ...names].join(' ')
+  const names = command.registeredArguments.map(argumentText)
+  return [[command.name(), ...command.aliases()].join('|'), ...names].join(' ')
+}
+
+function argumentText(argument: Argument): string {
+  const name = `${argument.name()}${argument.variadic ? '...' : ''}`
+  return argument.required ? `<${name}>` : `[${name}]`
 }
 
 async function run(cli: Cli): Promise<number> {

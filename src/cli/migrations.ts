@@ -1,7 +1,7 @@
 // Reading which migrations a schema has, on a connection of its own, without changing anything.
 
 import { HoldfastError } from '../core/errors.js'
-import { type EmbeddedServer, openEmbedded } from '../stores/postgres/embedded/server.js'
+import { openEmbedded } from '../stores/postgres/embedded/server.js'
 import { type ConnectionSettings, Lane } from '../stores/postgres/lane.js'
 import { knownMigrations } from '../stores/postgres/migrate.js'
 import { checkSchema, inSchema } from '../stores/postgres/statement.js'
@@ -14,33 +14,35 @@ export interface MigrationState {
   readonly missing: readonly { readonly number: number; readonly name: string }[]
 }
 
+/** How to connect to a server. */
+export type Settings = () => Promise<ConnectionSettings>
+
 const CONNECT_MS = 10_000
 const DEADLINE_MS = 10_000
 
-/** Reads the state of a store's schema; raises `schema_too_new` when it has migrations this version does not know. */
-export async function readMigrations(store: ChosenStore, flags: StoreFlags): Promise<MigrationState> {
-  const schema = checkSchema(flags.schema ?? 'holdfast')
-  const server = store.folder === null ? null : await openEmbedded(store.folder)
+/** Runs something with the server of a PostgreSQL store at hand, started for it where the store is embedded. */
+export async function atServer<T>({ folder, url }: ChosenStore, run: (settings: Settings) => Promise<T>): Promise<T> {
+  if (folder === null) return run(async () => ({ connectionString: url }))
+  const server = await openEmbedded(folder)
   try {
-    const applied = await readApplied(schema, settingsOf(store, server))
-    const known = await knownMigrations()
-    checkKnown(schema, applied, known.at(-1)!.number)
-    const numbers = new Set(applied.map(({ number }) => number))
-    const missing = known.flatMap(({ number, name }) => (numbers.has(number) ? [] : [{ number, name }]))
-    return { schema, applied, missing }
+    return await run(() => server.ensureRunning())
   } finally {
-    await server?.close()
+    await server.close()
   }
 }
 
-function settingsOf({ url }: ChosenStore, server: EmbeddedServer | null): () => Promise<ConnectionSettings> {
-  return server === null ? async () => ({ connectionString: url }) : () => server.ensureRunning()
+/** Reads the state of a store's schema; raises `schema_too_new` when it has migrations this version does not know. */
+export async function readMigrations(settings: Settings, flags: StoreFlags): Promise<MigrationState> {
+  const schema = checkSchema(flags.schema ?? 'holdfast')
+  const applied = await readApplied(schema, settings)
+  const known = await knownMigrations()
+  checkKnown(schema, applied, known.at(-1)!.number)
+  const numbers = new Set(applied.map(({ number }) => number))
+  const missing = known.flatMap(({ number, name }) => (numbers.has(number) ? [] : [{ number, name }]))
+  return { schema, applied, missing }
 }
 
-async function readApplied(
-  schema: string,
-  settings: () => Promise<ConnectionSettings>,
-): Promise<MigrationState['applied']> {
+async function readApplied(schema: string, settings: Settings): Promise<MigrationState['applied']> {
   const lane = new Lane({ settings, purpose: 'read the migrations', connectMs: CONNECT_MS })
   const run = (text: string, values: unknown[] = []) => lane.query({ name: '', text, values }, DEADLINE_MS)
   try {

@@ -106,6 +106,10 @@ export class Narrator {
       }
       case 'rescue.held':
         return { subject: 'worker', text: `waits ${spanText(event.forMs)} before it rescues lost jobs: ${event.why}` }
+      case 'horizon.held':
+        return { subject: 'store', text: short(event.text), tone: 'bad' }
+      case 'horizon.freed':
+        return { subject: 'store', text: 'nobody holds an old snapshot any more', tone: 'good' }
       case 'loop.blocked':
         return { subject: 'worker', text: `the event loop was blocked for ${spanText(event.forMs)}`, tone: 'warning' }
       case 'store.failed':

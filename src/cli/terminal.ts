@@ -5,11 +5,16 @@ import { styleText } from 'node:util'
 
 export type Format = Parameters<typeof styleText>[0]
 
+/** When colour is used: where the stream shows it, everywhere, or nowhere. */
+export const COLOR_CHOICES = ['auto', 'always', 'never'] as const
+export type ColorChoice = (typeof COLOR_CHOICES)[number]
+
 /** One of the two streams: stdout for what was asked for, stderr for what people should know. */
 export class Output {
   readonly #stream: NodeJS.WriteStream
   readonly #onGone: (() => void)[] = []
   #isGone = false
+  #color: ColorChoice = 'auto'
 
   constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream
@@ -29,13 +34,36 @@ export class Output {
     return this.isTerminal && this.#stream.columns > 0 ? this.#stream.columns : null
   }
 
-  /** Colours text where this stream shows colour: a terminal, unless NO_COLOR is set, or FORCE_COLOR. */
+  /** How high the terminal is; null where it is none. */
+  get rows(): number | null {
+    return this.isTerminal && this.#stream.rows > 0 ? this.#stream.rows : null
+  }
+
+  /** What --color asked for. */
+  setColor(choice: ColorChoice): void {
+    this.#color = choice
+  }
+
+  /** Colours text where this stream shows colour: a terminal, unless NO_COLOR is set, or FORCE_COLOR. --color wins. */
   style(format: Format, text: string): string {
+    if (this.#color === 'never') return text
+    if (this.#color === 'always') return styleText(format, text, { validateStream: false })
     return styleText(format, text, { stream: this.#stream })
   }
 
   line(text = ''): void {
-    if (!this.#isGone) this.#stream.write(`${text}\n`)
+    this.write(`${text}\n`)
+  }
+
+  /** Text as it is, for what is drawn over again. */
+  write(text: string): void {
+    if (!this.#isGone) this.#stream.write(text)
+  }
+
+  /** Calls `run` when the terminal was resized. Returns the function that ends it. */
+  onResize(run: () => void): () => void {
+    this.#stream.on('resize', run)
+    return () => this.#stream.off('resize', run)
   }
 
   /** Calls `run` when nobody reads the stream any more. */
@@ -98,6 +126,14 @@ function graphemeWidth(grapheme: string): number {
 export function padTo(text: string, width: number, side: 'left' | 'right' = 'left'): string {
   const blanks = ' '.repeat(Math.max(0, width - widthOf(text)))
   return side === 'left' ? text + blanks : blanks + text
+}
+
+/** Text in at most `width` columns; what is cut off shows as an ellipsis. */
+export function cutTo(text: string, width: number): string {
+  if (widthOf(text) <= width) return text
+  if (width < 1) return ''
+  const [kept = ''] = width === 1 ? [] : cut(text, width - 1)
+  return `${widthOf(kept) < width ? kept : ''}…`
 }
 
 /** Text in lines of at most `width` columns, broken at blanks where there are any. */

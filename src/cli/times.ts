@@ -19,6 +19,15 @@ export function clockText(date: Date): string {
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':')
 }
 
+/** A moment in a table: how far away it is for people, the moment itself for programs. */
+export function whenText(date: Date | null, { isShort }: { readonly isShort: boolean }): string {
+  if (date === null) return '-'
+  if (!isShort) return date.toISOString()
+  const ms = date.getTime() - Date.now()
+  if (Math.abs(ms) < 1_000) return 'now'
+  return ms > 0 ? `in ${spanText(ms)}` : `${spanText(-ms)} ago`
+}
+
 /** A moment for both readers and programs, and how far away it is. */
 export function momentText(date: Date, nowMs: number = Date.now()): string {
   const ms = date.getTime() - nowMs

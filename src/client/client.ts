@@ -1,5 +1,6 @@
 // The client: enqueue jobs, wait for them, and operate on them (operations.ts).
 
+import { NAME_LENGTH_MAX } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
@@ -10,6 +11,7 @@ import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import type { Store } from '../core/store.js'
 import type { JobTracer, TracedEnqueue } from '../core/tracer.js'
+import { DEFAULT_QUEUE } from './define-job.js'
 import {
   acceptMany,
   acceptOne,
@@ -282,8 +284,8 @@ export class Client extends Operations {
 
 /** What a tracer is told about a call before its jobs are made; what is wrong with them is found later. */
 function tracedTarget(target: JobTarget | null, count: number, queue: unknown): TracedEnqueue {
+  const short = (name: unknown) => (typeof name === 'string' ? name.slice(0, NAME_LENGTH_MAX) : null)
+  if (target === null) return { count, type: null, queue: null }
   const definition = typeof target === 'object' ? target : null
-  const type = typeof target === 'string' ? target : (definition?.type ?? null)
-  const named = typeof queue === 'string' ? queue : (definition?.queue ?? null)
-  return { count, type, queue: named }
+  return { count, type: short(definition?.type ?? target), queue: short(queue ?? definition?.queue ?? DEFAULT_QUEUE) }
 }

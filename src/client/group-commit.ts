@@ -16,6 +16,8 @@ const FLUSH_BYTES_MAX = 8 * 1024 * 1024
 // Callers that are answered together ask again together, and then the store is idle while this process makes their jobs
 // ready, and this process while the store writes them. From this many calls on they are kept in two halves that take turns.
 const HALVE_FROM = 16
+/** Nobody has been answered for so long: whoever asks now did not wait for that. */
+const QUIET_MS = 5
 
 export interface GroupCommitOptions {
   /** The most calls that may wait at once. */
@@ -69,6 +71,7 @@ export class GroupCommit<Result> {
   #gathered: Call<Result>[] = []
   readonly #inFlight = new Set<readonly Call<Result>[]>()
   #lastCount = 0
+  #answeredAtMs = Number.NEGATIVE_INFINITY
   #waitingJobs = 0
   #waitingBytes = 0
   #isScheduled = false
@@ -163,16 +166,20 @@ export class GroupCommit<Result> {
     this.#deadline = null
   }
 
-  // A turn of the event loop lets everybody who asks again at the same time into the same flush.
+  // A turn of the event loop lets everybody who asks again at the same time into the same flush. A call that comes after a
+  // quiet moment is nobody's answer, and goes as soon as those made in the same breath have joined it.
   #schedule(): void {
     if (this.#isScheduled || this.#gathered.length === 0) return
     if (this.#inFlight.size >= this.#flushesMax()) return
     this.#isScheduled = true
-    this.#deps.ports.timers.soon(() => {
+    const flush = () => {
       const wait = this.#deps.workers.soonIdle()
       if (wait === null) this.#start()
       else void wait.then(() => this.#start())
-    })
+    }
+    const isQuiet = this.#inFlight.size === 0 && this.#nowMs() - this.#answeredAtMs > QUIET_MS
+    if (isQuiet) void Promise.resolve().then(flush)
+    else this.#deps.ports.timers.soon(flush)
   }
 
   // A second flush beside the first only for many calls, and not to a store in trouble. A worker in this process fills the
@@ -192,6 +199,7 @@ export class GroupCommit<Result> {
     this.#inFlight.add(group)
     await this.#flush(group)
     this.#inFlight.delete(group)
+    this.#answeredAtMs = this.#nowMs()
     this.#schedule()
     if (this.#isIdle) for (const resolve of this.#whenIdle.splice(0)) resolve()
   }

@@ -10,7 +10,7 @@ const STEPS_MAX = 20
 // A paced action earns its next jobs meanwhile.
 const WAIT_MS = 250
 // With nothing to do: one that is asked for in this process nudges, one of another process is done there as well.
-const IDLE_WAIT_MS = 5_000
+const IDLE_WAIT_MS = 10_000
 
 export interface BulkDeps {
   readonly store: Store

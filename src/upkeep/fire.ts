@@ -12,7 +12,7 @@ import { jittered } from './loop.js'
 
 const BATCH = 50
 const CALLS_MAX = 20
-const WAIT_MS = 5_000
+const WAIT_MS = 10_000
 const WAIT_MS_MIN = 5
 const BROKEN_TOLD_AGAIN_MS = 60_000
 const BROKEN_MAX = 1_000

@@ -7,7 +7,7 @@ import type { Ports } from '../core/ports.js'
 import type { Store } from '../core/store.js'
 import { jittered } from './loop.js'
 
-const LOOK_MS = 5_000
+const LOOK_MS = 10_000
 /** From this age on it is worth a warning. */
 const HELD_MS = 15_000
 /** While it lasts it is said again this often. */

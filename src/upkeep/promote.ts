@@ -11,7 +11,7 @@ const CALLS_MAX = 20
 const WAIT_MS_MIN = 5
 const WAIT_MS = 1_000
 // With nothing due soon: jobs given a nearer time in this process nudge, those of other processes are promoted there.
-const IDLE_WAIT_MS = 2_000
+const IDLE_WAIT_MS = 4_000
 
 /** Promotes what is due, as far as one turn goes, and returns how long until the next is needed. */
 export async function promoteDue(deps: { store: Store; ports: Ports; emit: Emit }): Promise<number> {

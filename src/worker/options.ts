@@ -31,7 +31,7 @@ export interface WorkerOptions {
   readonly drain?: Duration | null
   /** How soon an idle worker looks again after it found something. Default '50ms'. Wake-ups from the store come sooner. */
   readonly pollMin?: Duration
-  /** How seldom an idle worker looks when nothing comes. Default '2s'. It bounds the delay when wake-ups are lost. */
+  /** How seldom an idle worker looks when nothing comes. Default '5s'. It bounds the delay when wake-ups are lost. */
   readonly pollMax?: Duration
   /** What the worker's id begins with. Default the name of the host. */
   readonly name?: string
@@ -59,7 +59,7 @@ const WORKER_DEFAULTS = {
   lease: '30s',
   drain: '15s',
   pollMin: '50ms',
-  pollMax: '2s',
+  pollMax: '5s',
 } as const
 
 const CONCURRENCY_MAX = 4_096

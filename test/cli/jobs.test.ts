@@ -164,6 +164,8 @@ describe('stats', () => {
 })
 
 describe('migrate', () => {
+  const FIRST = expect.arrayContaining([expect.objectContaining({ number: 1, name: 'life_of_a_job' })])
+
   test('applies what is missing and lists what is there; --check only looks', async () => {
     const own = `${schema}_migrate`
     const before = await run(['migrate', '--check', '--schema', own, '--json'], at)
@@ -172,9 +174,9 @@ describe('migrate', () => {
     await dropSchema(url, own)
 
     expect(before.code).toBe(7)
-    expect(JSON.parse(before.stdout)).toMatchObject({ schema: own, applied: [], missing: [{ number: 1 }] })
+    expect(JSON.parse(before.stdout)).toMatchObject({ schema: own, applied: [], missing: FIRST })
     expect(applied).toMatchObject({ code: 0, stdout: expect.stringMatching(/^0001 {2}life_of_a_job {2}applied /) })
     expect(after.code).toBe(0)
-    expect(JSON.parse(after.stdout)).toMatchObject({ applied: [{ number: 1 }], missing: [] })
+    expect(JSON.parse(after.stdout)).toMatchObject({ applied: FIRST, missing: [] })
   })
 })

@@ -2,7 +2,21 @@ import { describe, expect, test } from 'vitest'
 import { VERSION } from '../../src/version.js'
 import { run } from './support.js'
 
-const COMMANDS = ['dev', 'worker', 'enqueue', 'jobs show', 'stats', 'migrate']
+const GROUPS: Readonly<Record<string, string>> = {
+  jobs: 'list show explain tail cancel requeue discard edit',
+  dlq: 'list groups replay',
+  queues: 'list show pause resume set',
+  schedules: 'list next add pause resume run remove',
+  workers: 'list',
+  bulk: 'list show cancel',
+  migrate: 'up status sql',
+  keys: 'create list revoke',
+  config: 'show',
+}
+const COMMANDS = [
+  ...['dev', 'worker', 'enqueue', 'stats', 'top', 'tail', 'audit', 'doctor', 'migrate'],
+  ...Object.entries(GROUPS).flatMap(([group, names]) => names.split(' ').map((name) => `${group} ${name}`)),
+]
 
 describe('help', () => {
   test('the program lists its commands and its exit codes on stdout', async () => {
@@ -18,7 +32,15 @@ describe('help', () => {
     const { code, stdout } = await run([...name.split(' '), '--help'])
 
     expect(code).toBe(0)
-    for (const part of ['--url', '--schema', '--json', 'Examples:', '$ ']) expect(stdout).toContain(part)
+    for (const part of ['--url', '--schema', '--json', '--color', 'Examples:', '$ ']) expect(stdout).toContain(part)
+  })
+
+  test.each([...Object.keys(GROUPS), 'completion'])('%s lists its commands, with examples', async (group) => {
+    const { code, stdout } = await run([group, '--help'])
+
+    expect(code).toBe(0)
+    expect(stdout).toContain('Examples:')
+    for (const name of GROUPS[group]?.split(' ') ?? []) expect(stdout).toMatch(new RegExp(`^  ${name}\\b`, 'm'))
   })
 
   test('the version is the one of the package', async () => {
@@ -30,6 +52,12 @@ describe('usage', () => {
   test.each([
     { line: 'enqeue', says: '(Did you mean enqueue?)' },
     { line: 'jobs sow', says: '(Did you mean show?)' },
+    { line: 'dlq replai', says: '(Did you mean replay?)' },
+    { line: 'jobs list --colour', says: '(Did you mean --color?)' },
+    { line: 'jobs list --color sometimes', says: 'Allowed choices are auto, always, never.' },
+    { line: 'jobs list --json --jsonl', says: 'cannot be used with option' },
+    { line: 'top --every 1ms', says: 'It must be from 250ms to 1h.' },
+    { line: 'completion tcsh', says: 'Allowed choices are bash, zsh, fish.' },
     { line: 'enqueue a --wiat 1s', says: '(Did you mean --wait?)' },
     { line: 'enqueue', says: "missing required argument 'type'" },
     { line: 'enqueue a --priority high', says: 'It must be a whole number.' },
@@ -49,5 +77,54 @@ describe('usage', () => {
 
     expect(code).toBe(2)
     expect(stderr).toContain("from env 'HOLDFAST_CONCURRENCY' is invalid")
+  })
+})
+
+describe('colour', () => {
+  const line = ['config', 'show']
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what it looks for
+  const COLOUR = /\u001b\[/
+
+  test.each([
+    { what: 'a pipe has none', args: [], env: {}, isColoured: false },
+    { what: 'FORCE_COLOR turns it on', args: [], env: { FORCE_COLOR: '1' }, isColoured: true },
+    { what: 'NO_COLOR turns it off', args: [], env: { NO_COLOR: '1' }, isColoured: false },
+    {
+      what: '--color always wins over NO_COLOR',
+      args: ['--color', 'always'],
+      env: { NO_COLOR: '1' },
+      isColoured: true,
+    },
+    {
+      what: '--color never wins over FORCE_COLOR',
+      args: ['--color=never'],
+      env: { FORCE_COLOR: '1' },
+      isColoured: false,
+    },
+    { what: 'JSON never has any', args: ['--json', '--color=always'], env: {}, isColoured: false },
+  ])('$what', async ({ args, env, isColoured }) => {
+    const { code, stdout } = await run([...line, ...args], { env: env as Record<string, string> })
+
+    expect(code).toBe(0)
+    expect(COLOUR.test(stdout)).toBe(isColoured)
+  })
+})
+
+describe('config show', () => {
+  test('says which setting holds and where it comes from, without passwords', async () => {
+    const env = { DATABASE_URL: 'postgres://app:opensesame@db/shop', HOLDFAST_CONCURRENCY: '4' }
+
+    const { stdout } = await run(['config', 'show', '--schema', 'jobs', '--json'], { env })
+    const { settings } = JSON.parse(stdout) as { settings: { name: string }[] }
+
+    expect(stdout).not.toContain('opensesame')
+    expect(settings).toEqual(
+      expect.arrayContaining([
+        { name: 'url', value: 'postgres://app:***@db/shop', source: 'DATABASE_URL' },
+        { name: 'schema', value: 'jobs', source: '--schema' },
+        { name: 'worker concurrency', value: '4', source: 'HOLDFAST_CONCURRENCY' },
+        { name: 'worker claim-batch', value: '500', source: 'default' },
+      ]),
+    )
   })
 })

@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,16 +37,37 @@ export function start(args: readonly string[], options: RunOptions = {}): Runnin
 }
 
 /** Starts a program in a process of its own, in an environment without settings of whoever runs the tests. */
-export function startProgram(args: readonly string[], { cwd, env, input }: RunOptions): Running {
+export function startProgram(args: readonly string[], options: RunOptions): Running {
+  const child = spawnClean(process.execPath, args, options)
+  child.stdin!.end(options.input ?? '')
+  return watch(child)
+}
+
+const SCRIPT = '/usr/bin/script'
+
+/** Whether commands can be started in a terminal here: that takes a program of Linux. */
+export const hasTerminal: boolean = process.platform === 'linux' && existsSync(SCRIPT)
+
+/** Starts the command in a terminal with this many columns, and 30 rows. */
+export function startInTerminal(args: readonly string[], options: RunOptions = {}, columns = 100): Running {
+  const line = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(' ')
+  const command = `stty cols ${columns} rows 30 && exec ${line}`
+  const env = { TERM: 'xterm-256color', SHELL: '/bin/sh', ...options.env }
+  return watch(spawnClean(SCRIPT, ['-qfec', command, '/dev/null'], { ...options, env }))
+}
+
+function spawnClean(program: string, args: readonly string[], { cwd, env }: RunOptions): ChildProcess {
   const inherited = Object.entries(process.env).filter(
     ([name]) => !/^(HOLDFAST_|DATABASE_URL|FORCE_|NO_COLOR|NODE_)/.test(name),
   )
-  const child = spawn(process.execPath, args, {
+  return spawn(program, args, {
     cwd: cwd ?? tmpdir(),
     env: { ...Object.fromEntries(inherited), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
-  child.stdin!.end(input ?? '')
+}
+
+function watch(child: ChildProcess): Running {
   const running = new Running(child)
   onTestFinished(() => running.kill())
   return running
@@ -85,6 +107,19 @@ export class Running {
 
   /** The first line on either stream that matches, also if it came before. */
   line(pattern: RegExp): Promise<string> {
+    return this.#await(pattern, () => {
+      // Without what follows the last line break: a line counts when it is whole.
+      const lines = [this.#stdout, this.#stderr].flatMap((text) => text.split('\n').slice(0, -1))
+      return lines.find((line) => pattern.test(line))
+    })
+  }
+
+  /** Everything on stdout, once it matches; for what ends without a line break. */
+  text(pattern: RegExp): Promise<string> {
+    return this.#await(pattern, () => (pattern.test(this.#stdout) ? this.#stdout : undefined))
+  }
+
+  #await(pattern: RegExp, find: () => string | undefined): Promise<string> {
     return new Promise((resolve, reject) => {
       const finish = (result: string | Error) => {
         clearTimeout(timer)
@@ -92,9 +127,7 @@ export class Running {
         result instanceof Error ? reject(result) : resolve(result)
       }
       const look = () => {
-        // Without what follows the last line break: a line counts when it is whole.
-        const lines = [this.#stdout, this.#stderr].flatMap((text) => text.split('\n').slice(0, -1))
-        const found = lines.find((line) => pattern.test(line))
+        const found = find()
         if (found !== undefined) finish(found)
         else if (this.#child.exitCode !== null) finish(new Error(`it ended without ${pattern}:\n${this.printed}`))
       }
@@ -102,6 +135,11 @@ export class Running {
       this.#looks.add(look)
       look()
     })
+  }
+
+  /** Types into a terminal. */
+  type(text: string): void {
+    this.#child.stdin!.write(text)
   }
 
   signal(signal: NodeJS.Signals): void {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { padTo, visible, visibleJson, widthOf, wrap } from '../../src/cli/terminal.js'
+import { progressText } from '../../src/cli/progress.js'
+import { cutTo, padTo, visible, visibleJson, widthOf, wrap } from '../../src/cli/terminal.js'
 import { spanText } from '../../src/cli/times.js'
 import { start } from './support.js'
 
@@ -49,6 +50,32 @@ describe('widths', () => {
     expect(wrap('abcdefghij k', 4)).toEqual(['abcd', 'efgh', 'ij k'])
     expect(wrap('日本語', 4)).toEqual(['日本', '語'])
     expect(wrap('', 4)).toEqual([''])
+  })
+})
+
+describe('what is too long', () => {
+  test.each([
+    ['abcdef', 6, 'abcdef'],
+    ['abcdef', 5, 'abcd…'],
+    ['abcdef', 1, '…'],
+    ['abcdef', 0, ''],
+    ['日本語', 4, '日…'],
+    ['日本語', 2, '…'],
+    ['one two three', 8, 'one two…'],
+  ])('%s in %i columns is %s', (text, width, cut) => {
+    expect(cutTo(text, width)).toBe(cut)
+    expect(widthOf(cutTo(text, width))).toBeLessThanOrEqual(width)
+  })
+})
+
+describe('progress', () => {
+  test.each([
+    [6_100, 10_000, 2_641, '[==============>         ] 61% 6,100/10,000 · 2,310/s · ETA 1.7 s'],
+    [0, 10, 100, '[                        ] 0% 0/10 · 0/s'],
+    [12, 10, 1_000, '[=======================>] 100% 12/10 · 12/s · ETA under 1 ms'],
+    [1_200, null, 1_000, '1,200 · 1,200/s'],
+  ])('%i of %s after %i ms', (done, total, tookMs, text) => {
+    expect(progressText(done, total, tookMs)).toBe(text)
   })
 })
 

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/connect.js'
@@ -91,6 +93,39 @@ describe('the module', () => {
     const both = [start(['worker', 'list.js'], { ...at, cwd }), start(['worker', 'old.cjs'], { ...at, cwd })]
 
     for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 at once/)
+  })
+
+  // What tsx does, as far as a test needs it: a loader that takes the types out.
+  const TSX = {
+    'package.json': '{ "name": "tsx", "type": "module", "exports": { "./esm/api": "./api.js" } }',
+    'api.js': `import { register as add } from 'node:module'
+      export const register = () => add('./loader.js', import.meta.url)`,
+    'loader.js': `import { readFileSync } from 'node:fs'
+      import { fileURLToPath } from 'node:url'
+      export const load = (url, context, next) => !url.endsWith('.ts') ? next(url, context) : {
+        format: 'module', shortCircuit: true,
+        source: readFileSync(fileURLToPath(url), 'utf8').replaceAll(': number', '') }`,
+  }
+  const TYPED = `import { defineJob } from 'holdfast'
+    const answer: number = 1
+    export const handlers = [defineJob('quick').handle(() => answer)]`
+
+  test('may be TypeScript where the project has tsx', async () => {
+    const cwd = await makeProject({ 'jobs.ts': TYPED })
+    await mkdir(join(cwd, 'node_modules', 'tsx'))
+    for (const [name, text] of Object.entries(TSX)) await writeFile(join(cwd, 'node_modules', 'tsx', name), text)
+    const running = start(['worker', './jobs.ts'], { ...at, cwd })
+
+    await running.line(/^worker \S+: 1 type in default, 10 at once/)
+  })
+
+  test.skipIf('typescript' in process.features)('TypeScript that nobody can load is told what to do', async () => {
+    const cwd = await makeProject({ 'jobs.ts': TYPED })
+
+    const { code, stderr } = await run(['worker', './jobs.ts', '--url', 'postgres://127.0.0.1:1/away'], { cwd })
+
+    expect(code).toBe(1)
+    expect(stderr).toContain('npm install --save-dev tsx')
   })
 
   test('a wrong option is refused before anything connects', async () => {

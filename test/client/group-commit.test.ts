@@ -97,7 +97,7 @@ describe('gathering', () => {
 
     await Promise.all([1, 2, 3].map((n) => client.enqueue('a', n)))
 
-    expect(heard).toEqual([{ name: 'job.enqueued', count: 3, tookMs: 0 }])
+    expect(heard.filter(({ name }) => name === 'job.enqueued')).toEqual([{ name: 'job.enqueued', count: 3, tookMs: 0 }])
   })
 })
 
@@ -208,7 +208,7 @@ describe('a store that cannot be reached', () => {
     expect(calls).toHaveLength(4)
     expect(calls.every((jobs) => jobs.map(({ id }) => id).join() === ids.join())).toBe(true)
     expect(await count(store)).toBe(2)
-    expect(heard.map(({ name }) => name)).toEqual([
+    expect(heard.map(({ name }) => name).filter((name) => name !== 'enqueue.answered')).toEqual([
       'store.failed',
       'store.failed',
       'store.failed',

@@ -251,5 +251,5 @@ test('an event reaches listeners until they leave, and a listener that throws di
   off()
   await client.enqueue('a', 2)
 
-  expect(names).toEqual(['job.enqueued'])
+  expect(names).toEqual(['job.enqueued', 'enqueue.answered'])
 })

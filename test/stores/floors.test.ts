@@ -107,6 +107,20 @@ describe('claims from a floor', () => {
   }, 30_000)
 })
 
+describe('floors', () => {
+  test('stay for two minutes after a snapshot was given up, until what died meanwhile can have been cleared away', () => {
+    const own = new Floors()
+
+    own.heard(true, 1_000)
+    own.heard(false, 60_000)
+    const after = own.isOn
+    own.heard(false, 121_001)
+
+    expect(after).toBe(true)
+    expect(own.isOn).toBe(false)
+  })
+})
+
 describe('the horizon', () => {
   test('names the process that holds the oldest snapshot', async () => {
     await sql.query('BEGIN ISOLATION LEVEL REPEATABLE READ')

@@ -19,7 +19,7 @@ describe('worker options', () => {
       heartbeatMs: 10_000,
       drainMs: 15_000,
       pollMinMs: 50,
-      pollMaxMs: 2_000,
+      pollMaxMs: 5_000,
       name: null,
     })
   })

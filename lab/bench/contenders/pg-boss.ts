@@ -16,7 +16,7 @@ export const pgBoss: ContenderModule = {
       'insert() for bulk; fetch of 500 and complete in a loop, which is faster than work(); keys: singletonKey in a queue of policy short; results: one complete() for each job, ten at once, because one call keeps one output; failed jobs retried without a wait',
     lacks: 'no lease renewal, no fence; a key is free again when its job is fetched',
   },
-  // Its speed falls as the backlog grows, so it drains all of it; but one commit for each job is slow with any.
+  // Its speed falls as the backlog grows: with a shorter one it is at its best. One commit for each job is slow with any.
   drainShare: (feature) => (feature === 'results' ? 0.03 : 0.15),
   cannot: {},
   async open({ postgresUrl }, feature): Promise<Contender> {

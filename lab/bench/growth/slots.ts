@@ -35,7 +35,7 @@ export const slots: GrowthMeasure = {
       columns: [column('slots', 'slots'), column('prefetch', 'prefetch'), ...DRAIN_COLUMNS],
       rows,
       notes: [
-        'By default as many jobs are claimed ahead as there are slots, at most 256.',
+        'By default up to 1,000 jobs are claimed ahead, fewer with longer jobs.',
         `A window ends after ${scale.windowJobs.toLocaleString('en')} jobs or ${scale.secondsMax} s.`,
       ],
       figures: { slots: { ...figure, panels: [{ label: 'jobs/s', series }, figure.panels[1]!] } },

@@ -32,6 +32,8 @@ export interface WorkerSample extends Message {
 }
 
 const WARNINGS: readonly HoldfastEvent['name'][] = [
+  'horizon.held',
+  'horizon.freed',
   'store.failed',
   'store.recovered',
   'lease.lost',
@@ -106,6 +108,7 @@ function describe(event: HoldfastEvent): string {
   if (event.name === 'store.failed') return `store.failed during ${event.during}: ${event.error.message}`
   if (event.name === 'store.recovered') return `store.recovered during ${event.during}`
   if (event.name === 'rescue.held') return `rescue.held: ${event.why}`
+  if (event.name === 'horizon.held') return `horizon.held: ${event.text}`
   return event.name
 }
 

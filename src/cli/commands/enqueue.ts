@@ -10,6 +10,7 @@ import { addExamples, type Cli, writeJson } from '../command.js'
 import { addStoreOptions, chooseStore, type StoreFlags, withStore } from '../connection.js'
 import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
+import { readPayload } from '../payload.js'
 import { visibleJson } from '../terminal.js'
 
 interface EnqueueFlags extends StoreFlags {
@@ -59,7 +60,7 @@ export function addEnqueue(parent: Command, cli: Cli): void {
 }
 
 async function enqueue(cli: Cli, type: string, text: string | undefined, flags: EnqueueFlags): Promise<void> {
-  const payload = parsePayload(text === '-' ? await readStdin() : text)
+  const payload = await readPayload(text)
   const options = readOptions(flags)
   await withStore(flags, { mustExist: false }, async (holdfast) => {
     const result = await holdfast.enqueue(type, payload, options)
@@ -81,35 +82,6 @@ async function enqueue(cli: Cli, type: string, text: string | undefined, flags: 
       )
     }
   })
-}
-
-function parsePayload(text: string | undefined): unknown {
-  if (text === undefined) return null
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new CliError(`the payload must be JSON: ${(cause as Error).message}`, {
-      exitCode: EXIT.usage,
-      hint: `quote it for the shell, and text for JSON as well: '{"to":"ada"}', '"text"', 42`,
-      cause,
-    })
-  }
-}
-
-// The largest payload any connection may be opened for; the store's own limit is checked by the client.
-const STDIN_BYTES_MAX = 64 * 1024 * 1024
-
-async function readStdin(): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of process.stdin) {
-    bytes += (chunk as Buffer).length
-    if (bytes > STDIN_BYTES_MAX) {
-      throw new CliError(`the payload on stdin is over ${STDIN_BYTES_MAX} bytes`, { exitCode: EXIT.usage })
-    }
-    chunks.push(chunk as Buffer)
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }
 
 function readOptions(flags: EnqueueFlags): EnqueueOptions {

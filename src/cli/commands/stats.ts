@@ -1,71 +1,117 @@
-// holdfast stats: how many jobs stand where.
+// holdfast stats: how many jobs stand where, and with --since what happened.
 
 import type { Command } from 'commander'
-import type { QueueStats, QueueView } from '../../core/job.js'
+import type { Duration } from '../../core/duration.js'
+import type { QueueStats, WorkerView } from '../../core/job.js'
+import type { QueueOverview, SeriesPoint } from '../../core/operating.js'
+import { duration } from '../arguments.js'
 import { addExamples, type Cli, writeJson } from '../command.js'
-import { addStoreOptions, type StoreFlags, withStore } from '../connection.js'
-import { padTo, visible } from '../terminal.js'
+import { addStoreOptions, withStore } from '../connection.js'
+import { QUEUE_COLUMNS } from '../queue-columns.js'
+import { addTableOptions, type ListFlags, printListing } from '../table.js'
 import { spanText } from '../times.js'
+import { isLive } from '../worker-columns.js'
 
-interface StatsFlags extends StoreFlags {
+interface StatsFlags extends ListFlags {
   readonly queue?: string
+  readonly since?: Duration
 }
-
-const QUEUES_MAX = 200
 
 export function addStats(parent: Command, cli: Cli): void {
   const command = parent
     .command('stats')
     .summary('show how many jobs stand where')
     .description(
-      'Shows how many unfinished and dead jobs each queue holds, and how long the oldest ready one has waited.',
+      'Shows how many unfinished and dead jobs each queue holds, how long the oldest ready one has waited, the live ' +
+        'workers, and the rates of the last minute. With --since also what happened in that time.',
     )
     .option('--queue <name>', 'only this queue')
+    .option('--since <duration>', 'sum up the last 10s to 3d', duration)
     .action((flags: StatsFlags) => stats(cli, flags))
-  addStoreOptions(command, { json: 'print { total, queues } as JSON' })
+  addStoreOptions(command, { json: 'print { total, queues, happened } as JSON' })
+  addTableOptions(command, QUEUE_COLUMNS)
   addExamples(command, [
     ['holdfast stats', 'every queue'],
+    ['holdfast stats --since 1h', 'and what happened in the last hour'],
     ["holdfast stats --queue email --json | jq '.total.ready'", 'one number for a script'],
   ])
 }
 
-interface QueueRow extends QueueStats {
-  readonly name: string
-  readonly paused: boolean
-}
-
 async function stats(cli: Cli, flags: StatsFlags): Promise<void> {
+  const { queue, since } = flags
   await withStore(flags, { mustExist: true }, async (holdfast) => {
-    const total = await holdfast.stats(flags.queue)
-    const known = (await holdfast.queues()).filter(({ name }) => flags.queue === undefined || name === flags.queue)
-    const queues: QueueRow[] = []
-    // One after the other: a look must not take more of the store than one connection.
-    for (const { name, paused } of known.slice(0, QUEUES_MAX))
-      queues.push({ name, paused, ...(await holdfast.stats(name)) })
-    if (flags.json === true) writeJson(cli, { total, queues })
-    else print(cli, total, queues, known)
+    const total = await holdfast.stats(queue)
+    const { queues } = await holdfast.overview()
+    const rows = queues.filter(({ name }) => queue === undefined || name === queue)
+    const points =
+      since === undefined ? null : await holdfast.series({ since, ...(queue === undefined ? {} : { queue }) })
+    const happened = points === null ? null : sumUp(points)
+    if (flags.json === true) {
+      writeJson(cli, { total, queues: rows, happened })
+      return
+    }
+    const shown =
+      rows.length > 1 && flags.jsonl !== true ? [...rows, everyQueue(total, rows, await holdfast.workers())] : rows
+    const empty =
+      queue === undefined
+        ? 'no queue has ever had a job here: try `holdfast enqueue`'
+        : `queue ${queue} has never had a job here`
+    printListing(cli, flags, { name: 'queues', rows: shown, columns: QUEUE_COLUMNS, empty })
+    if (happened !== null && flags.jsonl !== true) cli.stdout.line(happenedText(happened))
   })
 }
 
-const COLUMNS = ['ready', 'running', 'scheduled', 'retrying', 'blocked', 'dead'] as const
-
-function print(cli: Cli, total: QueueStats, queues: readonly QueueRow[], known: readonly QueueView[]): void {
-  if (known.length === 0) {
-    cli.stderr.line('no queue has ever had a job here: try `holdfast enqueue`')
-    return
+/** All queues as if they were one. */
+function everyQueue(total: QueueStats, rows: readonly QueueOverview[], everyone: readonly WorkerView[]): QueueOverview {
+  const workers = everyone.filter(isLive)
+  const sum = (of: (row: QueueOverview) => number) => rows.reduce((all, row) => all + of(row), 0)
+  return {
+    ...total,
+    name: 'all queues',
+    paused: false,
+    settings: { limits: {} },
+    workers: workers.length,
+    slots: workers.reduce((all, { concurrency }) => all + concurrency, 0),
+    rates: {
+      enqueued: sum(({ rates }) => rates.enqueued),
+      succeeded: sum(({ rates }) => rates.succeeded),
+      failed: sum(({ rates }) => rates.failed),
+      dead: sum(({ rates }) => rates.dead),
+    },
   }
-  const named = queues.map((row) => ({ ...row, name: row.paused ? `${row.name} (paused)` : row.name }))
-  const rows = queues.length > 1 ? [...named, { ...total, name: 'all queues' }] : named
-  const cells = rows.map((row) => [
-    visible(row.name),
-    ...COLUMNS.map((column) => row[column].toLocaleString('en')),
-    row.ready === 0 ? '-' : spanText(row.oldestAgeS * 1_000),
-  ])
-  const lines = [['queue', ...COLUMNS, 'oldest'], ...cells]
-  const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)))
-  lines.forEach((line, index) => {
-    const text = line.map((cell, column) => padTo(cell, widths[column]!, column === 0 ? 'left' : 'right')).join('  ')
-    cli.stdout.line(index === 0 ? cli.stdout.style('dim', text) : text)
-  })
-  if (known.length > queues.length) cli.stderr.line(`and ${known.length - queues.length} queues more`)
+}
+
+interface Happened {
+  readonly since: Date | null
+  readonly enqueued: number
+  readonly succeeded: number
+  readonly failed: number
+  readonly retried: number
+  readonly dead: number
+  readonly cancelled: number
+  readonly rescued: number
+  /** Of the attempts that ended: how long they ran. */
+  readonly runMsMean: number | null
+}
+
+function sumUp(points: readonly SeriesPoint[]): Happened {
+  const sum = (of: (point: SeriesPoint) => number) => points.reduce((all, point) => all + of(point), 0)
+  const claimed = sum((point) => point.claimed)
+  return {
+    since: points[0]?.at ?? null,
+    enqueued: sum(({ enqueued }) => enqueued),
+    succeeded: sum(({ succeeded }) => succeeded),
+    failed: sum(({ failed }) => failed),
+    retried: sum(({ retried }) => retried),
+    dead: sum(({ dead }) => dead),
+    cancelled: sum(({ cancelled }) => cancelled),
+    rescued: sum(({ rescued }) => rescued),
+    runMsMean: claimed === 0 ? null : sum(({ runMsTotal }) => runMsTotal) / claimed,
+  }
+}
+
+function happenedText({ since, runMsMean, ...counts }: Happened): string {
+  const parts = Object.entries(counts).map(([name, count]) => `${count.toLocaleString('en')} ${name}`)
+  const ran = runMsMean === null ? '' : `; an attempt ran ${spanText(runMsMean)} on average`
+  return `since ${since?.toISOString() ?? 'then'}: ${parts.join(', ')}${ran}`
 }

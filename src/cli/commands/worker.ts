@@ -33,7 +33,7 @@ export function addWorker(parent: Command, cli: Cli): void {
         'SIGTERM or Ctrl-C stops it: it claims no more, lets running jobs finish for the drain time, gives the rest back ' +
         'with their attempts, and exits with 0. A second signal exits at once, with 143 or 130.',
     )
-    .argument('<module>', 'a JavaScript file')
+    .argument('<module>', 'a JavaScript file, or TypeScript with tsx beside it or Node 22.18 or later')
     .addOption(option('--queues <names>', 'comma-separated (default: those of the handlers)', names))
     .addOption(option('--concurrency <number>', 'how many jobs run at once (default: 10)', wholeNumber))
     .addOption(option('--claim-batch <number>', 'the most jobs one claim takes (default: 500)', wholeNumber))
@@ -51,6 +51,7 @@ export function addWorker(parent: Command, cli: Cli): void {
   addStoreOptions(command, { json: 'tell it as JSON, one event a line' })
   addExamples(command, [
     ['holdfast worker ./jobs.js', 'every queue its handlers are defined for'],
+    ['holdfast worker ./jobs.ts', 'TypeScript'],
     ['holdfast worker ./jobs.js --queues email,default --concurrency 64', 'two queues, 64 jobs at once'],
     [
       'HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log all',

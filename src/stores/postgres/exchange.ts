@@ -1,5 +1,5 @@
-// One exchange with the server: one or more statements, one round trip, one commit. The driver's own query object describes
-// each result and builds rows from the description; ours knows its columns, and takes the text of each row as it comes.
+// One exchange with the server: a statement, its values, its rows. The driver's own query object asks for a description of the
+// result and builds rows from it; ours knows its columns, and takes the text of each row as it comes.
 
 import pg from 'pg'
 import type { Row } from './statement.js'
@@ -21,62 +21,42 @@ interface Wire {
   sync(): void
 }
 
-type Answered = (error: Error | null, results: readonly Row[][]) => void
-
-/** Whether the server of this connection knows every query already, so that they can go together. */
-export function knowsAll(client: pg.Client, queries: readonly Query[]): boolean {
-  const { parsedStatements } = (client as unknown as { connection: Wire }).connection
-  return queries.every(({ name }) => name !== '' && parsedStatements[name] !== undefined)
-}
-
-/**
- * Sends queries as one exchange; calls back once with the rows of each. Several form one transaction: the server commits at
- * the end of the exchange, and what follows an error is skipped. All but a single one must be known to the server.
- */
+/** Sends a query and calls back once. */
 export class Exchange extends pg.Query {
-  readonly #queries: readonly Query[]
-  readonly #results: Row[][]
-  #at = 0
+  readonly #query: Query
+  readonly #rows: Row[] = []
 
-  constructor(queries: readonly Query[], answered: Answered) {
-    // The driver keeps count of what was prepared by the name and text it finds on the query.
-    const { name, text } = queries[0]!
-    super({ name, text, values: [''] })
-    this.#queries = queries
-    this.#results = queries.map(() => [])
-    Object.assign(this, { callback: (error: Error | null) => answered(error ?? null, this.#results) })
+  constructor(query: Query, answered: (error: Error | null, rows: Row[]) => void) {
+    // The driver keeps count of what was prepared by the name and text it finds here.
+    super({ name: query.name, text: query.text, values: [''] })
+    this.#query = query
+    Object.assign(this, { callback: (error: Error | null) => answered(error ?? null, this.#rows) })
   }
 
   // A script of several commands, such as a migration, has no values and goes as plain text.
   requiresPreparation(): boolean {
-    const [{ name, values }] = this.#queries as [Query]
-    return name !== '' || values.length > 0
+    return this.#query.name !== '' || this.#query.values.length > 0
   }
 
   prepare(wire: Wire): void {
-    for (const { name, text, values } of this.#queries) {
-      const isKnown =
-        name !== '' && (wire.parsedStatements[name] !== undefined || wire.submittedNamedStatements[name] !== undefined)
-      if (!isKnown) {
-        wire.parse({ name, text })
-        if (name !== '') wire.submittedNamedStatements[name] = text
-      }
-      wire.bind({ statement: name, values, valueMapper: asText })
-      wire.execute({})
+    const { name, text, values } = this.#query
+    const isKnown = wire.parsedStatements[name] !== undefined || wire.submittedNamedStatements[name] !== undefined
+    if (name === '' || !isKnown) {
+      wire.parse({ name, text })
+      if (name !== '') wire.submittedNamedStatements[name] = text
     }
+    wire.bind({ statement: name, values, valueMapper: asText })
+    wire.execute({})
     wire.sync()
-  }
-
-  handleDataRow({ fields }: { readonly fields: Row }): void {
-    // A script may hold more commands than queries; what they say is not asked for.
-    this.#results[this.#at]?.push(fields)
   }
 
   handleRowDescription(): void {}
 
-  handleCommandComplete(): void {
-    this.#at++
+  handleDataRow({ fields }: { readonly fields: Row }): void {
+    this.#rows.push(fields)
   }
+
+  handleCommandComplete(): void {}
 }
 
 /** Parameters are text, numbers, booleans or null; arrays are written by `arrayOf` before they come here. */

@@ -10,6 +10,7 @@ const LOOK_EVERY_MS = 1_000
 // A look covers one part in so many of the ground below the floor, so that no look takes long.
 const SLICES = 10n
 const QUEUES_MAX = 1_000
+const KEPT_MS = 120_000
 /** Below every place in line, those of the front lane too. */
 const LOWEST = -(2n ** 63n)
 
@@ -58,6 +59,7 @@ export class Floors {
   #isOn = false
   #lookedAtMs = Number.NEGATIVE_INFINITY
   #isLooking = false
+  #heldAtMs = Number.NEGATIVE_INFINITY
 
   get isOn(): boolean {
     return this.#isOn
@@ -66,6 +68,14 @@ export class Floors {
   set isOn(isOn: boolean) {
     this.#isOn = isOn
     if (!isOn) this.#floors.clear()
+  }
+
+  /** Whether a snapshot is held. When it is given up the dead rows below are still there: floors stay until they can have been
+   *  cleared away. */
+  heard(isHeld: boolean, nowMs: number): void {
+    if (isHeld) this.#heldAtMs = nowMs
+    const isOn = nowMs - this.#heldAtMs < KEPT_MS
+    if (isOn !== this.#isOn) this.isOn = isOn
   }
 
   /** Where the claims of these queues start. A queue that is not known yet starts at the beginning. */

@@ -88,7 +88,7 @@ export class Lane {
           this.#drop(client)
         }, deadlineMs)
         const sent = isNamed ? query : { ...query, name: '' }
-        client.query(new Exchange([sent], (error, [rows]) => (error === null ? resolve(rows!) : reject(error))))
+        client.query(new Exchange(sent, (error, rows) => (error === null ? resolve(rows) : reject(error))))
       })
     } catch (thrown) {
       if (isNamed && forgetsStatements(thrown)) {

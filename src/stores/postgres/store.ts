@@ -188,7 +188,7 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
     },
     async horizon() {
       const held = await horizon(db)
-      floors.isOn = held !== null && held.ageMs >= FLOORS_FROM_MS
+      floors.heard(held !== null && held.ageMs >= FLOORS_FROM_MS, performance.now())
       return held
     },
     endings: (ids) => endings(db, ids),

@@ -6,8 +6,9 @@ import type { JobView } from '../../../core/job.js'
 import type { StoredError } from '../../../core/json.js'
 import { addExamples, type Cli, writeJson } from '../../command.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../../connection.js'
+import { STATE_FORMAT } from '../../job-columns.js'
 import { findId } from '../../job-ids.js'
-import type { Format, Output } from '../../terminal.js'
+import type { Output } from '../../terminal.js'
 import { visible, visibleJson } from '../../terminal.js'
 import { clockText, momentText, spanText } from '../../times.js'
 
@@ -34,17 +35,6 @@ async function show(cli: Cli, typed: string, flags: StoreFlags): Promise<void> {
     if (flags.json === true) writeJson(cli, { job })
     else for (const line of describe(job, cli.stdout, flags.verbose === true)) cli.stdout.line(line)
   })
-}
-
-const STATE_FORMAT: Readonly<Record<JobView['state'], Format>> = {
-  blocked: 'dim',
-  scheduled: 'cyan',
-  ready: 'cyan',
-  running: 'blue',
-  retrying: 'yellow',
-  succeeded: 'green',
-  dead: 'red',
-  cancelled: 'dim',
 }
 
 function describe(job: JobView, out: Output, verbose: boolean): string[] {

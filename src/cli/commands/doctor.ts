@@ -1,0 +1,90 @@
+// holdfast doctor: what durability one really has, what is wrong with the store, and how to mend it.
+
+import type { Command } from 'commander'
+import { addExamples, type Cli, writeJson } from '../command.js'
+import {
+  addStoreOptions,
+  atStore,
+  type ChosenStore,
+  checkExists,
+  chooseStore,
+  openStore,
+  type StoreFlags,
+} from '../connection.js'
+import { type Check, checksOf, durabilityOf, type Level } from '../doctor/checks.js'
+import type { Facts } from '../doctor/inspect.js'
+import { EXIT } from '../exit-codes.js'
+import { type Format, visible } from '../terminal.js'
+
+export function addDoctor(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('doctor')
+    .summary('check the store: durability, settings, schema, clock')
+    .description(
+      'Checks the store and changes nothing: what durability its settings really give, whether it takes writes, its ' +
+        'schema, version, vacuum, connections, pooler and clock, and queues without a worker. Prints the statements that ' +
+        'mend what is wrong. Exits with 7 when a check failed; warnings do not count.',
+    )
+    .action((flags: StoreFlags) => doctor(cli, flags))
+  addStoreOptions(command, { json: 'print { store, version, isDurable, durability, checks, isHealthy } as JSON' })
+  addExamples(command, [
+    ['holdfast doctor', 'before the first job that matters'],
+    ['holdfast doctor --url postgres://app@db/shop --json', 'in a deployment'],
+    [`holdfast doctor --json | jq -r '.checks[] | select(.level != "ok") | .mend[]'`, 'only what to run'],
+  ])
+}
+
+async function doctor(cli: Cli, flags: StoreFlags): Promise<void> {
+  const store = chooseStore(flags)
+  checkExists(store)
+  const facts = await atStore(store, () => inspect(store, flags))
+  const checks = checksOf(facts)
+  const isHealthy = checks.every(({ level }) => level !== 'failed')
+  if (flags.json === true) {
+    const { health, synchronousCommit } = facts
+    const isDurable = health?.postgres?.settings.fsync === true && synchronousCommit !== 'off'
+    const durability = durabilityOf(facts)
+    writeJson(cli, {
+      ...{ store: store.shown, version: health?.version ?? null, isDurable, durability, checks, isHealthy, health },
+    })
+  } else print(cli, store, facts, checks)
+  if (!isHealthy) process.exitCode = EXIT.checkFailed
+}
+
+async function inspect(store: ChosenStore, flags: StoreFlags): Promise<Facts> {
+  if (/^(embedded|postgres(ql)?):/.test(store.url)) {
+    const { inspectPostgres } = await import('../doctor/inspect.js')
+    return inspectPostgres(store, flags)
+  }
+  const holdfast = await openStore(store, flags, { upkeep: false })
+  try {
+    const health = await holdfast.health()
+    const { clockOffsetMs } = health
+    return { migrations: null, health, synchronousCommit: null, clockOffsetMs, overview: null }
+  } finally {
+    await holdfast.close()
+  }
+}
+
+const MARKS: Readonly<Record<Level, readonly [mark: string, format: Format]>> = {
+  ok: ['ok', 'green'],
+  warning: ['warning', 'yellow'],
+  failed: ['FAILED', 'red'],
+}
+
+function print({ stdout, stderr }: Cli, store: ChosenStore, facts: Facts, checks: readonly Check[]): void {
+  stdout.line(`${stdout.style('dim', 'store')}       ${visible(store.shown)}`)
+  stdout.line(`${stdout.style('dim', 'durability')}  ${durabilityOf(facts)}`)
+  stdout.line()
+  const width = Math.max(...checks.map(({ name }) => name.length))
+  for (const { name, level, text, mend } of checks) {
+    const [mark, format] = MARKS[level]
+    stdout.line(`${stdout.style(format, mark.padEnd(7))}  ${name.padEnd(width)}  ${visible(text)}`)
+    for (const line of mend) stdout.line(`${' '.repeat(width + 11)}${stdout.style('cyan', visible(line))}`)
+  }
+  const count = (level: Level) => checks.filter((check) => check.level === level).length
+  const [bad, doubtful] = [count('failed'), count('warning')]
+  stderr.line(
+    `${checks.length === 1 ? '1 check' : `${checks.length} checks`}: ${bad} failed, ${doubtful} ${doubtful === 1 ? 'warning' : 'warnings'}`,
+  )
+}

@@ -1,0 +1,37 @@
+// Asking before something is done that cannot be undone. A script is never asked: it says --yes.
+
+import { createInterface } from 'node:readline/promises'
+import type { Command } from 'commander'
+import type { Cli } from './command.js'
+import { CliError } from './errors.js'
+import { EXIT } from './exit-codes.js'
+
+export interface ConfirmFlags {
+  readonly yes?: boolean
+  readonly json?: boolean
+}
+
+/** Adds --yes. */
+export function addYesOption(command: Command): Command {
+  return command.option('-y, --yes', 'do it without asking')
+}
+
+/** True when it may be done. Raises where nobody can be asked. */
+export async function confirm(cli: Cli, question: string, { yes, json }: ConfirmFlags): Promise<boolean> {
+  if (yes === true) return true
+  if (json === true || process.stdin.isTTY !== true || !cli.stderr.isTerminal) {
+    throw new CliError(`this needs a yes, and there is nobody to ask: ${question}`, {
+      exitCode: EXIT.usage,
+      hint: 'add --yes to do it, or --dry-run where there is one to see what it would be',
+    })
+  }
+  const reader = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    const answer = await reader.question(`${question} [y/N] `)
+    if (/^y(es)?$/i.test(answer.trim())) return true
+    cli.stderr.line('nothing was done')
+    return false
+  } finally {
+    reader.close()
+  }
+}

@@ -1,0 +1,259 @@
+// What `doctor` makes of the facts: what durability one really has, what is wrong, and the statements that mend it. Pure.
+
+import type { Horizon, Overview, PostgresHealth } from '../../core/operating.js'
+import { isForsaken } from '../queue-columns.js'
+import { spanText } from '../times.js'
+import type { Facts } from './inspect.js'
+
+export type Level = 'ok' | 'warning' | 'failed'
+
+export interface Check {
+  readonly name: string
+  readonly level: Level
+  /** In plain words. */
+  readonly text: string
+  /** What to run, SQL or a command; empty when nothing needs to be mended. */
+  readonly mend: readonly string[]
+}
+
+type Found = Omit<Check, 'name'>
+
+const ok = (text: string): Found => ({ level: 'ok', text, mend: [] })
+const warning = (text: string, ...mend: string[]): Found => ({ level: 'warning', text, mend })
+const failed = (text: string, ...mend: string[]): Found => ({ level: 'failed', text, mend })
+
+const RELOAD = 'SELECT pg_reload_conf();'
+
+/** Every check, in the order one reads them. */
+export function checksOf(facts: Facts): readonly Check[] {
+  const { migrations, health, synchronousCommit, clockOffsetMs, overview } = facts
+  const schema = migrations === null ? [] : [named('schema', checkSchema(migrations))]
+  if (health === null) return schema
+  const { postgres } = health
+  if (postgres === null) return [...schema, named('durability', checkMemory())]
+  const { settings } = postgres
+  return [
+    named('fsync', checkFsync(settings.fsync)),
+    named('full_page_writes', checkPages(settings.fullPageWrites)),
+    named('synchronous_commit', checkCommit(settings.synchronousCommit, synchronousCommit!)),
+    named('writable', checkWritable(postgres)),
+    ...schema,
+    named('version', checkVersion(postgres.versionNumber, health.version)),
+    named('autovacuum', checkAutovacuum(settings.autovacuum)),
+    named('horizon', checkHorizon(postgres.horizon)),
+    named('dead rows', checkDeadRows(postgres)),
+    named('pooler', checkPooler(postgres.hasPooler)),
+    named('connections', checkConnections(postgres)),
+    named('statement_timeout', checkStatementTimeout(settings.statementTimeout)),
+    named('clock', checkClock(clockOffsetMs)),
+    ...(overview === null ? [] : [named('workers', checkWorkers(overview))]),
+  ]
+}
+
+function named(name: string, found: Found): Check {
+  return { name, ...found }
+}
+
+/** One sentence: what a crash does to a job that was accepted. */
+export function durabilityOf({ health, synchronousCommit }: Facts): string {
+  if (health === null) return 'Nothing can be said yet: the schema is not there.'
+  const { postgres } = health
+  if (postgres === null) return 'None: every job is gone when the process ends. This store is for tests.'
+  const { fsync, fullPageWrites } = postgres.settings
+  if (!fsync) {
+    return 'An accepted job survives a crash of a worker or of the server program, but not of the machine: a power cut may lose jobs and damage the whole database.'
+  }
+  if (synchronousCommit === 'off') {
+    return "An accepted job survives a crash of a worker; a crash of the server loses the jobs of about its last second, which were answered with 'accepted'."
+  }
+  const torn = fullPageWrites ? '' : ' A power cut may still damage pages that were being written.'
+  return `${KEPT[synchronousCommit!] ?? KEPT.on}${torn}`
+}
+
+const ON_DISK = "An accepted job is on the server's disk and survives a crash of workers, server and machine"
+
+const KEPT: Readonly<Record<string, string>> = {
+  local: `${ON_DISK}. Standbys may lag behind: a failover may lose the newest.`,
+  remote_write: `${ON_DISK}, and was handed to the synchronous standbys, if there are any.`,
+  on: `${ON_DISK}, and is on the disks of the synchronous standbys, if there are any.`,
+  remote_apply: `${ON_DISK}, and can be read on the synchronous standbys, if there are any.`,
+}
+
+function checkMemory(): Found {
+  return failed('the memory store keeps nothing', 'holdfast doctor --url postgres://user@host/database')
+}
+
+function checkFsync(isOn: boolean): Found {
+  if (isOn) return ok('on: what was written is on disk')
+  return failed(
+    'off: a crash of the machine may lose accepted jobs and damage the database',
+    'ALTER SYSTEM SET fsync = on;',
+    RELOAD,
+  )
+}
+
+function checkPages(isOn: boolean): Found {
+  if (isOn) return ok('on: a page that was torn by a power cut is mended')
+  return failed(
+    'off: a power cut may leave a page half written, which nothing can mend',
+    'ALTER SYSTEM SET full_page_writes = on;',
+    RELOAD,
+  )
+}
+
+function checkCommit(configured: string, effective: string): Found {
+  if (effective === 'off') {
+    return failed(
+      'off, and a pooler keeps Holdfast from turning it on: enqueue answers before the job is on disk',
+      'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+    )
+  }
+  if (configured === effective) return ok(`${effective}: enqueue answers when the job is on disk`)
+  return warning(
+    `${configured} on the server; Holdfast turns it on for its own connections, but not for your transactions that enqueue`,
+    'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+  )
+}
+
+function checkWritable({ inRecovery, settings }: PostgresHealth): Found {
+  if (inRecovery) {
+    return failed('this is a standby, which takes no writes', 'holdfast doctor --url postgres://…  # the primary')
+  }
+  if (settings.readOnlyByDefault) {
+    return failed(
+      'default_transaction_read_only is on: nothing can be enqueued or claimed',
+      'ALTER ROLE CURRENT_USER SET default_transaction_read_only = off;',
+    )
+  }
+  return ok('it takes writes')
+}
+
+function checkSchema({ schema, applied, missing }: NonNullable<Facts['migrations']>): Found {
+  if (missing.length === 0) return ok(`"${schema}" is at migration ${applied.at(-1)!.number}, as this version wants it`)
+  const at = applied.length === 0 ? 'does not exist or is empty' : `is at migration ${applied.at(-1)!.number}`
+  return failed(`"${schema}" ${at} and lacks ${missing.length}`, `holdfast migrate up --schema ${schema}`)
+}
+
+const VERSION_MIN = 150_000
+
+function checkVersion(number: number, version: string): Found {
+  if (number >= VERSION_MIN) return ok(version)
+  return failed(`${version} is too old: Holdfast needs 15 or later`, '# upgrade the server to PostgreSQL 15 or later')
+}
+
+function checkAutovacuum(isOn: boolean): Found {
+  if (isOn) return ok('on')
+  return failed(
+    'off: dead rows pile up and every claim becomes slower, until the queue stands',
+    'ALTER SYSTEM SET autovacuum = on;',
+    RELOAD,
+  )
+}
+
+const HORIZON_WARN_MS = 60_000
+const HORIZON_FAIL_MS = 60 * 60_000
+
+function checkHorizon(horizon: Horizon | undefined): Found {
+  if (horizon === undefined || horizon.holder === null || horizon.ageMs < HORIZON_WARN_MS) {
+    return ok('nothing keeps dead rows from being removed')
+  }
+  const { holder, ageMs, xids } = horizon
+  const who = [
+    holder.pid === null ? null : `pid ${holder.pid}`,
+    holder.user === null ? null : `user ${holder.user}`,
+    holder.application === null || holder.application === '' ? null : holder.application,
+    holder.state,
+  ].filter((part) => part !== null)
+  const text = `${HOLDERS[holder.kind]}${who.length === 0 ? '' : ` (${who.join(', ')})`} has kept dead rows for ${spanText(ageMs)}, ${xids.toLocaleString('en')} transactions back; every claim becomes slower`
+  const level = ageMs >= HORIZON_FAIL_MS ? 'failed' : 'warning'
+  return { level, text, mend: mendHorizon(holder) }
+}
+
+type Holder = NonNullable<Horizon['holder']>
+
+const HOLDERS: Readonly<Record<Holder['kind'], string>> = {
+  transaction: 'an open transaction',
+  prepared: 'a prepared transaction',
+  slot: 'a replication slot',
+  standby: 'a query on a standby',
+}
+
+function mendHorizon({ kind, pid }: Holder): readonly string[] {
+  switch (kind) {
+    case 'transaction':
+      return pid === null ? [] : [`SELECT pg_terminate_backend(${pid});`]
+    case 'prepared':
+      return [
+        'SELECT gid, prepared, owner FROM pg_prepared_xacts ORDER BY prepared;',
+        "ROLLBACK PREPARED '<gid>';  -- the oldest that nobody will finish",
+      ]
+    case 'slot':
+      return [
+        'SELECT slot_name, active, age(coalesce(xmin, catalog_xmin)) FROM pg_replication_slots ORDER BY 3 DESC NULLS LAST;',
+        "SELECT pg_drop_replication_slot('<slot_name>');  -- one that nobody reads any more",
+      ]
+    case 'standby':
+      return ['-- on the standby: end its long query, or', 'ALTER SYSTEM SET hot_standby_feedback = off;', RELOAD]
+  }
+}
+
+// A table of a busy queue has some; so many say that vacuum does not keep up.
+const DEAD_ROWS_MAX = 200_000
+
+function checkDeadRows({ tables, schema }: PostgresHealth): Found {
+  const bad = tables.filter(({ liveRows, deadRows }) => deadRows > DEAD_ROWS_MAX && deadRows > liveRows)
+  if (bad.length === 0) return ok('vacuum keeps up')
+  const list = bad.map(({ name, deadRows }) => `${name} ${deadRows.toLocaleString('en')}`)
+  return warning(
+    `vacuum does not keep up: ${list.join(', ')}`,
+    ...bad.map(({ name }) => `VACUUM (ANALYZE) "${schema}"."${name}";`),
+  )
+}
+
+function checkPooler(hasPooler: boolean): Found {
+  if (!hasPooler) return ok('none seen: statements reach one server process')
+  return warning(
+    'a pooler in transaction mode is in between: wake-ups are lost and workers poll instead, which delays jobs by up to 2 s',
+    '# give workers a URL that leads to the server itself, or a pool in session mode',
+  )
+}
+
+function checkConnections({ connections, settings }: PostgresHealth): Found {
+  const { maxConnections } = settings
+  const text = `${connections} of ${maxConnections} in use`
+  const share = connections / maxConnections
+  if (share < 0.8) return ok(text)
+  const mend = [
+    'SELECT application_name, count(*) FROM pg_stat_activity GROUP BY 1 ORDER BY 2 DESC;',
+    `ALTER SYSTEM SET max_connections = ${maxConnections * 2};  -- takes a restart`,
+  ]
+  return share < 0.95 ? warning(text, ...mend) : failed(`${text}: the next process may not get in`, ...mend)
+}
+
+function checkStatementTimeout(timeout: string): Found {
+  if (timeout === 'none' || timeout === '0') return ok('the role sets none')
+  return warning(
+    `the role sets ${timeout}, which Holdfast replaces on its own connections; behind a pooler it holds, and may cut upkeep off`,
+    'ALTER ROLE CURRENT_USER RESET statement_timeout;',
+  )
+}
+
+const CLOCK_WARN_MS = 2_000
+
+function checkClock(offsetMs: number): Found {
+  const text = `the store's clock is ${spanText(Math.abs(offsetMs))} ${offsetMs < 0 ? 'behind' : 'ahead of'} this machine's`
+  if (Math.abs(offsetMs) < CLOCK_WARN_MS) return ok(text)
+  return warning(
+    `${text}. Leases and schedules go by the store's alone; times you compute here are off by that much`,
+    'timedatectl set-ntp true  # on the machine that is wrong',
+  )
+}
+
+function checkWorkers({ queues }: Overview): Found {
+  const forsaken = queues.filter(isForsaken).map(({ name }) => name)
+  if (forsaken.length === 0) return ok('every queue with ready jobs has a live worker, or is paused')
+  return warning(
+    `no live worker serves ${forsaken.slice(0, 5).join(', ')}${forsaken.length > 5 ? ', …' : ''}, which ${forsaken.length === 1 ? 'has' : 'have'} ready jobs`,
+    `holdfast worker ./jobs.js --queues ${forsaken.slice(0, 5).join(',')}`,
+  )
+}

@@ -1,0 +1,53 @@
+// How far something has come, on stderr: one line drawn over and over in a terminal, a line now and then elsewhere.
+
+import type { Output } from './terminal.js'
+import { spanText } from './times.js'
+
+const DRAW_MS = 100
+const LINE_MS = 5_000
+const BAR_WIDTH = 24
+
+/** A progress bar. Nothing of it is left when it has ended. */
+export class Progress {
+  readonly #out: Output
+  readonly #startedMs = performance.now()
+  #drawnMs = Number.NEGATIVE_INFINITY
+  #isDrawn = false
+
+  constructor(out: Output) {
+    this.#out = out
+    // Nobody wants a line about a bar that is over within seconds.
+    if (!out.isTerminal) this.#drawnMs = this.#startedMs
+  }
+
+  /** `total` is null, or at least `done`, when it is not known. */
+  update(done: number, total: number | null): void {
+    const nowMs = performance.now()
+    if (nowMs - this.#drawnMs < (this.#out.isTerminal ? DRAW_MS : LINE_MS)) return
+    this.#drawnMs = nowMs
+    const text = progressText(done, total, nowMs - this.#startedMs)
+    if (this.#out.isTerminal) {
+      this.#isDrawn = true
+      this.#out.write(`\r\u001b[K${text}`)
+    } else this.#out.line(text)
+  }
+
+  /** Takes the bar away. */
+  end(): void {
+    if (this.#isDrawn) this.#out.write('\r\u001b[K')
+    this.#isDrawn = false
+  }
+}
+
+/** [=====>   ] 61% 6,100/10,000 · 2,310/s · ETA 2 s */
+export function progressText(done: number, total: number | null, tookMs: number): string {
+  const perSecond = tookMs > 0 ? (done * 1_000) / tookMs : 0
+  const rate = `${Math.round(perSecond).toLocaleString('en')}/s`
+  if (total === null || total < 1) return `${done.toLocaleString('en')} · ${rate}`
+  const share = Math.min(1, done / total)
+  const filled = Math.round(share * BAR_WIDTH)
+  const bar = `${'='.repeat(Math.max(0, filled - 1))}${filled > 0 ? '>' : ''}`.padEnd(BAR_WIDTH)
+  const left = perSecond > 0 ? ` · ETA ${spanText(((total - Math.min(done, total)) / perSecond) * 1_000)}` : ''
+  const counts = `${done.toLocaleString('en')}/${total.toLocaleString('en')}`
+  return `[${bar}] ${Math.floor(share * 100)}% ${counts} · ${rate}${left}`
+}

@@ -1,0 +1,150 @@
+// What the store says: how much is where, who works, how the database is. Asked for at most once in a while, however often
+// it is scraped, and never waited for long: a scrape must not be one more load on a store in trouble.
+
+import { Gauge, type Registry } from 'prom-client'
+import type { Health } from '../client/look.js'
+import type { WorkerView } from '../core/job.js'
+import { type Horizon, type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
+import { type Ports, sleep } from '../core/ports.js'
+import type { BoundedNames } from './names.js'
+
+/** How long one scrape waits for the store. */
+const PATIENCE_MS = 2_000
+// A worker that is gone for longer is not one whose heartbeat is late.
+const HEARTBEAT_WATCHED_MS = 5 * 60_000
+const STATES = ['blocked', 'scheduled', 'ready', 'running', 'retrying', 'dead'] as const
+const HOLDERS: readonly NonNullable<Horizon['holder']>['kind'][] = ['transaction', 'prepared', 'slot', 'standby']
+
+const UNHELD: Horizon = { ageMs: 0, xids: 0, holder: null }
+
+/** What the gauges are read from. */
+interface StoreSource {
+  overview(): Promise<Overview>
+  workers(): Promise<readonly WorkerView[]>
+  health(): Promise<Health>
+}
+
+export interface StoreMetricsDeps {
+  readonly source: StoreSource
+  readonly registry: Registry
+  readonly queues: BoundedNames
+  readonly ports: Ports
+  /** How long an answer of the store is good for. */
+  readonly cacheMs: number
+}
+
+/** The gauges of one store. */
+export class StoreMetrics {
+  readonly #deps: StoreMetricsDeps
+  readonly #gauges: ReturnType<typeof makeGauges>
+  #askedMs = Number.NEGATIVE_INFINITY
+  #asking: Promise<void> | null = null
+
+  constructor(deps: StoreMetricsDeps) {
+    this.#deps = deps
+    this.#gauges = makeGauges(deps.registry)
+  }
+
+  /** Asks the store when the last answer is too old, and waits for it a moment at most. Never raises. */
+  async refresh(): Promise<void> {
+    const { ports, cacheMs } = this.#deps
+    if (this.#asking === null) {
+      if (ports.clock.monotonic() - this.#askedMs < cacheMs) return
+      this.#askedMs = ports.clock.monotonic()
+      this.#asking = this.#ask().finally(() => {
+        this.#asking = null
+      })
+    }
+    const patience = new AbortController()
+    const isLate = await Promise.race([
+      this.#asking.then(() => false),
+      sleep(ports.timers, PATIENCE_MS, patience.signal).then(() => true),
+    ])
+    patience.abort()
+    if (isLate) this.#forget()
+  }
+
+  async #ask(): Promise<void> {
+    const { source } = this.#deps
+    try {
+      const [overview, workers, health] = await Promise.all([source.overview(), source.workers(), source.health()])
+      this.#forget()
+      this.#gauges.up.set(1)
+      this.#showQueues(overview.queues)
+      this.#showWorkers(workers, overview.nowMs)
+      this.#showHealth(health)
+    } catch {
+      // Whoever uses the store for their work says what is wrong with it.
+      this.#forget()
+    }
+  }
+
+  // What is not known is not shown: a number that stands still looks like a queue that does.
+  #forget(): void {
+    for (const gauge of Object.values(this.#gauges)) gauge.reset()
+    this.#gauges.up.set(0)
+  }
+
+  #showQueues(queues: readonly QueueOverview[]): void {
+    const { depth, oldest, paused, workers, slots } = this.#gauges
+    const ages = new Map<string, number>()
+    for (const overview of queues) {
+      const queue = this.#deps.queues.of(overview.name)
+      for (const state of STATES) depth.inc({ queue, state }, overview[state])
+      ages.set(queue, Math.max(ages.get(queue) ?? 0, overview.oldestAgeS))
+      paused.inc({ queue }, overview.paused ? 1 : 0)
+      workers.inc({ queue }, overview.workers)
+      slots.inc({ queue }, overview.slots)
+    }
+    for (const [queue, ageS] of ages) oldest.set({ queue }, ageS)
+  }
+
+  #showWorkers(workers: readonly WorkerView[], nowMs: number): void {
+    const ages = workers.map(({ seenAt }) => Math.max(0, nowMs - seenAt.getTime()))
+    const watched = ages.filter((ageMs) => ageMs <= HEARTBEAT_WATCHED_MS)
+    this.#gauges.live.set(ages.filter((ageMs) => ageMs <= WORKER_LIVE_MS).length)
+    this.#gauges.heartbeat.set(Math.max(0, ...watched) / 1_000)
+  }
+
+  #showHealth({ roundTripMs, postgres }: Health): void {
+    const { roundTrip, bytes, deadRows } = this.#gauges
+    roundTrip.set(roundTripMs / 1_000)
+    if (postgres === null) return
+    bytes.set(postgres.databaseBytes)
+    for (const table of postgres.tables) deadRows.set({ table: table.name }, table.deadRows)
+    this.#showHorizon(postgres.horizon ?? UNHELD)
+  }
+
+  #showHorizon({ ageMs, xids, holder }: Horizon): void {
+    const { horizonAge, horizonXids, horizonHeld } = this.#gauges
+    horizonAge.set(ageMs / 1_000)
+    horizonXids.set(xids)
+    for (const kind of HOLDERS) horizonHeld.set({ kind }, holder?.kind === kind ? 1 : 0)
+  }
+}
+
+function makeGauges(registry: Registry) {
+  const gauge = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
+    new Gauge<Label>({ name: `holdfast_${name}`, help, labelNames, registers: [registry] })
+  return {
+    up: gauge('store_up', '1 when the store answered the last time it was asked.'),
+    depth: gauge('queue_jobs', 'Jobs by queue and state.', ['queue', 'state']),
+    oldest: gauge('queue_oldest_ready_seconds', 'Age of the job that has been ready longest; 0 without one.', [
+      'queue',
+    ]),
+    paused: gauge('queue_paused', '1 while the queue gives no jobs.', ['queue']),
+    workers: gauge('queue_workers', 'Live workers that serve the queue, in every process.', ['queue']),
+    slots: gauge('queue_slots', 'Jobs those workers can run at once, of this and their other queues.', ['queue']),
+    live: gauge('workers', 'Live workers, in every process.'),
+    heartbeat: gauge(
+      'worker_heartbeat_age_seconds',
+      'How long ago the most silent worker was seen, of those seen within 5 minutes.',
+    ),
+    roundTrip: gauge('store_round_trip_seconds', 'How long the store took to say its time.'),
+    bytes: gauge('database_bytes', 'Size of the database.'),
+    deadRows: gauge('database_dead_rows', 'Rows that wait to be vacuumed, by table.', ['table']),
+    horizonAge: gauge('database_horizon_age_seconds', 'Age of the oldest snapshot that keeps dead rows from removal.'),
+    horizonXids: gauge('database_horizon_xids', 'Transactions since that snapshot.'),
+    horizonHeld: gauge('database_horizon_held', '1 for the kind of thing that holds it.', ['kind']),
+  }
+}

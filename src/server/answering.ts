@@ -1,0 +1,103 @@
+// What happens to every request, whatever it is for: an id, the host check before anything else, the check that a change
+// comes from us, the answer or the problem, the headers, a line for the log.
+
+import { randomUUID } from 'node:crypto'
+import type { Hono } from 'hono'
+import type { Visit } from './app.js'
+import { checkOrigin } from './cross-site.js'
+import type { Origin } from './gate.js'
+import type { HostCheck } from './hosts.js'
+import type { Settings } from './options.js'
+import { problemResponse, Refusal, refusalOf } from './problem.js'
+import { secured } from './security-headers.js'
+
+/** Where a request came in. */
+export interface Arrival extends Origin {
+  /** The path below the base path; null for one that is not below it. */
+  readonly path: string | null
+  /** The port that was connected to; null where it is not known. */
+  readonly localPort: number | null
+}
+
+interface AnsweringParts {
+  readonly app: Hono<{ Bindings: Visit }>
+  readonly settings: Settings
+  readonly isOurHost: HostCheck
+}
+
+export class Answering {
+  readonly #parts: AnsweringParts
+
+  constructor(parts: AnsweringParts) {
+    this.#parts = parts
+  }
+
+  /** Answers a request. Never rejects. */
+  async answer(request: Request, arrival: Arrival): Promise<Response> {
+    const { app } = this.#parts
+    const beganMs = performance.now()
+    const { path, localPort: _, ...origin } = arrival
+    const visit: Visit = { requestId: randomUUID(), path: path ?? '/', origin, route: null, who: null }
+    let code: string | null = null
+    let response: Response
+    try {
+      this.#check(request, arrival)
+      response = await app.fetch(request, visit)
+    } catch (error) {
+      const refusal = refusalOf(error)
+      code = refusal.code
+      response = problemResponse(refusal, { path: visit.path, requestId: visit.requestId })
+      if (refusal.status === 500) this.#log({ name: 'failed', ...sayWhere(visit), error: asError(error) })
+    }
+    const tookMs = performance.now() - beganMs
+    const { status } = response
+    this.#log({ name: 'request', ...sayWhere(visit), method: request.method, status, code, who: visit.who, tookMs })
+    return secured(response, visit.requestId)
+
+    function sayWhere({ requestId, route }: Visit) {
+      return { requestId, route }
+    }
+  }
+
+  /** A refusal as an answer, for a request that never became one. */
+  refuse(refusal: Refusal, path: string = '/'): Response {
+    const requestId = randomUUID()
+    return secured(problemResponse(refusal, { path, requestId }), requestId)
+  }
+
+  #check(request: Request, arrival: Arrival): void {
+    const { host, localPort, path } = arrival
+    this.checkHost(host, localPort)
+    checkOrigin(request, arrival)
+    if (path === null) throw new Refusal(404, 'not_found', 'there is nothing here: the server is mounted elsewhere')
+  }
+
+  /** Raises 421 for a Host that is not ours. */
+  checkHost(host: string | null, localPort: number | null): void {
+    if (this.#parts.isOurHost(host, localPort)) return
+    throw new Refusal(
+      421,
+      'misdirected',
+      'this server does not answer to that Host: list the names it is known by in the option `hosts`',
+    )
+  }
+
+  #log(event: Parameters<Settings['log']>[0]): void {
+    try {
+      this.#parts.settings.log(event)
+    } catch {
+      // Watching must never change what is watched.
+    }
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error))
+}
+
+/** The path below the base, or null for one that is not below it. */
+export function pathBelow(basePath: string, path: string): string | null {
+  if (basePath === '') return path
+  if (path === basePath) return '/'
+  return path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : null
+}

@@ -1,0 +1,154 @@
+// A server of its own: bound to this machine unless told otherwise, with limits on what one connection may cost.
+
+import { createServer, type Server as HttpServer, type RequestListener } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { checkKeys, checkText, checkWhole } from '../core/check.js'
+import { HoldfastError } from '../core/errors.js'
+import type { Answering } from './answering.js'
+import { isLoopback } from './hosts.js'
+import { type NodeHandler, writeResponse } from './node.js'
+import type { Settings } from './options.js'
+import { Refusal } from './problem.js'
+import { SECURITY_HEADERS } from './security-headers.js'
+
+export interface ListenOptions {
+  /** Default 4680; 0 for any that is free. */
+  readonly port?: number
+  /** Default 'localhost': 127.0.0.1 and ::1, where nobody else can reach it. Others need a way to know who asks. */
+  readonly host?: string
+}
+
+/** A server that listens. */
+export interface Listening {
+  /** Without a slash at its end, the base path included. */
+  readonly url: string
+  readonly host: string
+  readonly port: number
+  /** Takes no more requests, lets those under way finish for up to five seconds, and ends the rest. */
+  close(): Promise<void>
+}
+
+const PORT_DEFAULT = 4_680
+const HEADERS_BYTES_MAX = 16 * 1024
+const KEEP_ALIVE_MS = 5_000
+/** A socket on which nothing moves for so long is closed; event streams say something every 15 s. */
+const IDLE_MS = 60_000
+const CLOSE_MS = 5_000
+const TRIES = 5
+
+interface ListenParts {
+  readonly handler: NodeHandler
+  readonly answering: Answering
+  readonly settings: Settings
+}
+
+export async function listen(parts: ListenParts, options: ListenOptions = {}): Promise<Listening> {
+  checkKeys('listen', options, ['port', 'host'])
+  const port = checkWhole('port', options.port ?? PORT_DEFAULT, 0, 65_535)
+  const host = checkText('host', options.host ?? 'localhost', 255)
+  checkReach(host, parts.settings)
+  const servers = host === 'localhost' ? await bindBoth(parts, port) : [await bind(parts, host, port)]
+  const address = servers[0]!.address() as AddressInfo
+  const shown = host.includes(':') ? `[${host}]` : host
+  const url = `http://${shown}:${address.port}${parts.settings.basePath ?? ''}`
+  parts.settings.log({ name: 'listening', url })
+  return {
+    url,
+    host,
+    port: address.port,
+    close: async () => {
+      await Promise.all(servers.map(close))
+    },
+  }
+}
+
+/** Raises unless it is safe to be reached from there. */
+function checkReach(host: string, { hasChosenAuth, insecureNoAuth, log }: Settings): void {
+  if (insecureNoAuth) {
+    log({ name: 'insecure', text: `everybody who reaches ${host} may do everything: insecureNoAuth is set` })
+  }
+  if (isLoopback(host) || hasChosenAuth) return
+  throw new HoldfastError(
+    'invalid_option',
+    `the server does not listen on ${host} before it is told how to know who asks: give token, apiKeys: true, authenticate or proxy (or insecureNoAuth: true to let everybody do everything)`,
+    { details: { host } },
+  )
+}
+
+/** Both loopback addresses with one port: browsers try either for 'localhost', and must not find another program there. */
+async function bindBoth(parts: ListenParts, port: number): Promise<readonly HttpServer[]> {
+  for (let attempt = 1; ; attempt++) {
+    const first = await bind(parts, '127.0.0.1', port)
+    try {
+      return [first, await bind(parts, '::1', (first.address() as AddressInfo).port)]
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      // A machine without IPv6 has no ::1 to be found at.
+      if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return [first]
+      await close(first)
+      if (code !== 'EADDRINUSE' || port !== 0 || attempt === TRIES) throw error
+    }
+  }
+}
+
+function bind({ handler, answering, settings }: ListenParts, host: string, port: number): Promise<HttpServer> {
+  const { requestTimeoutMs, connectionsMax } = settings.limits
+  const server = createServer(
+    {
+      maxHeaderSize: HEADERS_BYTES_MAX,
+      headersTimeout: Math.ceil(requestTimeoutMs / 3),
+      requestTimeout: requestTimeoutMs,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: Math.min(2_000, Math.ceil(requestTimeoutMs / 6)),
+      // Ours says why.
+      requireHostHeader: false,
+    },
+    handler as RequestListener,
+  )
+  server.maxConnections = connectionsMax
+  server.setTimeout(IDLE_MS)
+  server.on('checkExpectation', (_request, response) => {
+    const refusal = new Refusal(417, 'bad_request', 'this expectation is not met', { headers: { connection: 'close' } })
+    void writeResponse(response, answering.refuse(refusal))
+  })
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => refuseBytes(error, socket as Socket))
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ port, host, backlog: 512 }, () => {
+      server.off('error', reject)
+      resolve(server)
+    })
+  })
+}
+
+/** Answers what is not HTTP, or too much or too slow of it. */
+function refuseBytes({ code }: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || code === 'ECONNRESET') return void socket.destroy()
+  const [status, words, named] =
+    code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large', 'bad_request']
+      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'Request Timeout', 'request_timeout']
+        : [400, 'Bad Request', 'bad_request']
+  const body = JSON.stringify({ type: `errors#${named}`, title: words, status, code: named, detail: words })
+  const headers = Object.entries({
+    ...SECURITY_HEADERS,
+    'content-type': 'application/problem+json',
+    'content-length': String(Buffer.byteLength(body)),
+    'cache-control': 'no-store',
+    connection: 'close',
+  })
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  socket.end(`HTTP/1.1 ${status} ${words}\r\n${lines}\r\n${body}`)
+  // Who goes on sending is not listened to.
+  socket.destroySoon()
+}
+
+async function close(server: HttpServer): Promise<void> {
+  if (!server.listening) return
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  server.closeIdleConnections()
+  const timer = setTimeout(() => server.closeAllConnections(), CLOSE_MS)
+  await closed
+  clearTimeout(timer)
+}

@@ -1,0 +1,254 @@
+// What a server can be told, checked once; inside, every setting is complete.
+
+import { BlockList, isIP } from 'node:net'
+import { checkBoolean, checkKeys, checkText, checkWhole } from '../core/check.js'
+import { type Duration, durationMs } from '../core/duration.js'
+import { HoldfastError, show } from '../core/errors.js'
+import type { KeyScope } from '../core/operating.js'
+import type { ServerEvent } from './log.js'
+import type { MaskPlace } from './redact.js'
+import type { Identity } from './who.js'
+
+/** Where /metrics comes from. */
+export interface Metrics {
+  readonly contentType: string
+  render(): Promise<string>
+}
+
+/** A proxy that has found out who asks and says so in a header. */
+export interface TrustedProxy {
+  /** The addresses it connects from, such as '10.0.0.7' or '10.0.0.0/8'. The header is ignored from any other. */
+  readonly peers: readonly string[]
+  /** The header with the name of who asks, such as 'x-forwarded-user'. The proxy must remove it from what it is sent. */
+  readonly header: string
+  /** What they may do. Default ['read']. */
+  readonly scopes?: readonly KeyScope[]
+}
+
+/** What is too much. */
+export interface ServerLimits {
+  /** The largest body, in bytes. Default 1 MiB. */
+  readonly bodyBytesMax?: number
+  /** The largest body of a batch. Default 8 MiB. */
+  readonly batchBytesMax?: number
+  /** How deeply JSON may be nested. Default 64. */
+  readonly jsonDepthMax?: number
+  /** How many may follow the events at once. Default 50. */
+  readonly streamsMax?: number
+  /** Connections at once, of `listen()`. Default 256. */
+  readonly connectionsMax?: number
+  /** Wrong tokens in a minute, from one address or for one key, before 429. Default 50. */
+  readonly failedLoginsMax?: number
+  /** How long a request may take to arrive. Default '30s'; its headers get a third of it. */
+  readonly requestTimeout?: Duration
+}
+
+export interface ServerOptions {
+  /** The path it is mounted under, such as '/queue'. Default: the root, or where express says it is mounted. */
+  readonly basePath?: string
+  /** The Host headers it answers to, as browsers send them, such as 'queue.example.com'. Default: those of this machine
+   *  itself (localhost, 127.0.0.1, [::1]) with the port that was connected to. Everything else is refused with 421. */
+  readonly hosts?: readonly string[]
+  /** A token of 32 characters or more that is good for everything: as a bearer, and for signing in. Default: none; then
+   *  `createToken()` makes tokens that sign in once. */
+  readonly token?: string
+  /** Whether the API keys of the store are accepted. Default true. Say it explicitly to listen beyond this machine. */
+  readonly apiKeys?: boolean
+  /** Says who asks, by your own rules; null for nobody. Asked when nothing else on the request says so. */
+  readonly authenticate?: (request: Request) => Identity | null | Promise<Identity | null>
+  readonly proxy?: TrustedProxy
+  /** True lets everybody do everything. Default false. */
+  readonly insecureNoAuth?: boolean
+  /** True refuses every change. Default false. */
+  readonly readOnly?: boolean
+  /** Shown on the dashboard, so that nobody takes production for staging. Default none. */
+  readonly environment?: { readonly name: string; readonly colour?: string | null }
+  /** Masks further places of payloads and results; names such as 'password' are masked in any case. */
+  readonly redact?: MaskPlace
+  /** Serves GET /metrics. Default: none, 404. */
+  readonly metrics?: Metrics
+  /** The folder of the built dashboard; false for the API alone. Default: the one in this package. */
+  readonly dashboard?: string | false
+  /** How long a sign-in lasts. Default '12h'. */
+  readonly session?: Duration
+  readonly limits?: ServerLimits
+  /** Told about each request and about what fails. Never gets payloads, tokens or queries. Default: nobody. */
+  readonly log?: (event: ServerEvent) => void
+  /** The time that sessions and rate limits go by, in milliseconds. Default Date.now; for tests. */
+  readonly now?: () => number
+}
+
+const KNOWN: readonly (keyof ServerOptions)[] = [
+  'basePath',
+  'hosts',
+  'token',
+  'apiKeys',
+  'authenticate',
+  'proxy',
+  'insecureNoAuth',
+  'readOnly',
+  'environment',
+  'redact',
+  'metrics',
+  'dashboard',
+  'session',
+  'limits',
+  'log',
+  'now',
+]
+
+/** A server's settings, complete. */
+export interface Settings {
+  /** Null: as the framework says, else the root. */
+  readonly basePath: string | null
+  readonly hosts: readonly string[] | null
+  readonly token: string | null
+  readonly apiKeys: boolean
+  readonly authenticate: NonNullable<ServerOptions['authenticate']> | null
+  readonly proxy: {
+    readonly header: string
+    readonly scopes: readonly KeyScope[]
+    isTrusted(peer: string): boolean
+  } | null
+  readonly insecureNoAuth: boolean
+  /** True when somebody decided how people are known here. */
+  readonly hasChosenAuth: boolean
+  readonly readOnly: boolean
+  readonly environment: { readonly name: string; readonly colour: string | null } | null
+  readonly redact: MaskPlace | null
+  readonly metrics: Metrics | null
+  readonly dashboard: string | false | null
+  readonly sessionMs: number
+  readonly limits: {
+    readonly bodyBytesMax: number
+    readonly batchBytesMax: number
+    readonly jsonDepthMax: number
+    readonly streamsMax: number
+    readonly connectionsMax: number
+    readonly failedLoginsMax: number
+    readonly requestTimeoutMs: number
+  }
+  readonly log: (event: ServerEvent) => void
+  readonly now: () => number
+}
+
+const TOKEN_LENGTH_MIN = 32
+const BYTES_MAX = 256 * 1024 * 1024
+
+export function resolveOptions(options: ServerOptions): Settings {
+  checkKeys('createServer', options, KNOWN)
+  const { token, apiKeys, authenticate, proxy, environment, session, now = Date.now } = options
+  const insecureNoAuth = checkBoolean('insecureNoAuth', options.insecureNoAuth ?? false)
+  return {
+    basePath: options.basePath === undefined ? null : checkBasePath(options.basePath),
+    hosts: options.hosts ?? null,
+    token: token === undefined ? null : checkToken(token),
+    apiKeys: checkBoolean('apiKeys', apiKeys ?? true),
+    authenticate: authenticate === undefined ? null : checkFunction('authenticate', authenticate),
+    proxy: proxy === undefined ? null : resolveProxy(proxy),
+    insecureNoAuth,
+    hasChosenAuth:
+      token !== undefined || apiKeys === true || authenticate !== undefined || proxy !== undefined || insecureNoAuth,
+    readOnly: checkBoolean('readOnly', options.readOnly ?? false),
+    environment:
+      environment === undefined
+        ? null
+        : { name: checkText('environment.name', environment.name, 50), colour: environment.colour ?? null },
+    redact: options.redact === undefined ? null : checkFunction('redact', options.redact),
+    metrics: options.metrics ?? null,
+    dashboard: options.dashboard ?? null,
+    sessionMs: durationMs(session ?? '12h', { name: 'session', minMs: 1_000 }),
+    limits: resolveLimits(options.limits ?? {}),
+    log: options.log === undefined ? () => {} : checkFunction('log', options.log),
+    now: checkFunction('now', now),
+  }
+}
+
+const BASE_PATH = /^(?:\/[A-Za-z0-9._~-]+)*$/
+
+/** True for a path that can be written into a page and a cookie as it is. */
+export function isBasePath(path: string): boolean {
+  return BASE_PATH.test(path) && !/\/\.{1,2}(?:\/|$)/.test(path)
+}
+
+function checkBasePath(value: unknown): string {
+  const path = value === '/' ? '' : value
+  if (typeof path === 'string' && path.length <= 200 && isBasePath(path)) return path
+  throw new HoldfastError(
+    'invalid_option',
+    `basePath must be '' or a path such as '/queue' without a slash at its end, got ${show(value)}`,
+  )
+}
+
+function checkToken(value: unknown): string {
+  if (
+    typeof value === 'string' &&
+    value.length >= TOKEN_LENGTH_MIN &&
+    value.length <= 512 &&
+    /^[\x21-\x7e]+$/.test(value)
+  )
+    return value
+  // Not what was got: it is a secret, or was meant to be one.
+  throw new HoldfastError(
+    'invalid_option',
+    `token must be ${TOKEN_LENGTH_MIN} to 512 printable characters without spaces: make one with \`openssl rand -base64 32\``,
+  )
+}
+
+function checkFunction<T>(what: string, value: T): T {
+  if (typeof value === 'function') return value
+  throw new HoldfastError('invalid_option', `${what} must be a function, got ${show(value)}`)
+}
+
+function resolveProxy(proxy: TrustedProxy): NonNullable<Settings['proxy']> {
+  checkKeys('proxy', proxy, ['peers', 'header', 'scopes'])
+  const header = checkText('proxy.header', proxy.header, 100).toLowerCase()
+  const { peers } = proxy
+  if (!Array.isArray(peers) || peers.length === 0) {
+    throw new HoldfastError('invalid_option', `proxy.peers must list the proxy's addresses, got ${show(peers)}`)
+  }
+  const list = new BlockList()
+  for (const peer of peers) addPeer(list, peer)
+  return {
+    header,
+    scopes: proxy.scopes ?? ['read'],
+    isTrusted: (peer) => isIP(peer) !== 0 && list.check(peer, isIP(peer) === 6 ? 'ipv6' : 'ipv4'),
+  }
+}
+
+function addPeer(list: BlockList, peer: unknown): void {
+  const [address = '', bits, ...rest] = String(peer).split('/')
+  const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+  const isWhole = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 'ipv6' ? 128 : 32))
+  if (typeof peer !== 'string' || isIP(address) === 0 || !isWhole || rest.length > 0) {
+    throw new HoldfastError('invalid_option', `proxy.peers must be addresses or networks, got ${show(peer)}`)
+  }
+  if (bits === undefined) list.addAddress(address, family)
+  else list.addSubnet(address, Number(bits), family)
+}
+
+function resolveLimits(limits: ServerLimits): Settings['limits'] {
+  checkKeys('limits', limits, [
+    'bodyBytesMax',
+    'batchBytesMax',
+    'jsonDepthMax',
+    'streamsMax',
+    'connectionsMax',
+    'failedLoginsMax',
+    'requestTimeout',
+  ])
+  const MIB = 1024 * 1024
+  return {
+    bodyBytesMax: checkWhole('bodyBytesMax', limits.bodyBytesMax ?? MIB, 1_024, BYTES_MAX),
+    batchBytesMax: checkWhole('batchBytesMax', limits.batchBytesMax ?? 8 * MIB, 1_024, BYTES_MAX),
+    jsonDepthMax: checkWhole('jsonDepthMax', limits.jsonDepthMax ?? 64, 4, 500),
+    streamsMax: checkWhole('streamsMax', limits.streamsMax ?? 50, 0, 10_000),
+    connectionsMax: checkWhole('connectionsMax', limits.connectionsMax ?? 256, 1, 100_000),
+    failedLoginsMax: checkWhole('failedLoginsMax', limits.failedLoginsMax ?? 50, 1, 100_000),
+    requestTimeoutMs: durationMs(limits.requestTimeout ?? '30s', {
+      name: 'requestTimeout',
+      minMs: 100,
+      maxMs: 600_000,
+    }),
+  }
+}

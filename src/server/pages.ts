@@ -1,0 +1,72 @@
+// The dashboard: its files as they were built, and its page for every other path, with where it is mounted written in.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { extname, join, relative, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Refusal } from './problem.js'
+
+const BASE_MARK = '<base href="/" />'
+const FILES_MAX = 500
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.ico': 'image/x-icon',
+  '.js': 'text/javascript; charset=utf-8',
+  '.json': 'application/json',
+  '.map': 'application/json',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
+  '.txt': 'text/plain; charset=utf-8',
+  '.webmanifest': 'application/manifest+json',
+  '.woff2': 'font/woff2',
+}
+
+interface PageFile {
+  readonly body: Uint8Array<ArrayBuffer>
+  readonly type: string
+}
+
+/** The files of the built dashboard, read once: what is asked for is looked up by name and never becomes a path. */
+export class Pages {
+  readonly #folder: string | null
+  #files: ReadonlyMap<string, PageFile> | null = null
+
+  /** Null is the folder in this package. */
+  constructor(folder: string | false | null) {
+    this.#folder = folder === false ? null : (folder ?? fileURLToPath(new URL('../dashboard', import.meta.url)))
+  }
+
+  /** The file of that path, or the page for paths of its own. Raises 404. */
+  answer(path: string, basePath: string): Response {
+    const files = this.#load()
+    const file = files.get(path.slice(1))
+    if (file !== undefined && path !== '/index.html') {
+      // The names of built files change with what is in them.
+      const isNamedByContent = path.startsWith('/assets/')
+      const caching = isNamedByContent ? 'public, max-age=31536000, immutable' : 'no-cache'
+      return new Response(file.body, { headers: { 'content-type': file.type, 'cache-control': caching } })
+    }
+    const page = files.get('index.html')
+    if (page === undefined || extname(path) !== '') throw new Refusal(404, 'not_found', 'there is nothing here')
+    const html = Buffer.from(page.body).toString('utf8').replace(BASE_MARK, `<base href="${basePath}/" />`)
+    return new Response(html, { headers: { 'content-type': TYPES['.html']! } })
+  }
+
+  #load(): ReadonlyMap<string, PageFile> {
+    this.#files ??= this.#folder === null || !existsSync(this.#folder) ? new Map() : readFiles(this.#folder)
+    return this.#files
+  }
+}
+
+function readFiles(folder: string): ReadonlyMap<string, PageFile> {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  const files = new Map<string, PageFile>()
+  for (const entry of entries) {
+    const type = TYPES[extname(entry.name)]
+    if (!entry.isFile() || type === undefined || files.size >= FILES_MAX) continue
+    const path = join(entry.parentPath, entry.name)
+    files.set(relative(folder, path).split(sep).join('/'), { body: new Uint8Array(readFileSync(path)), type })
+  }
+  return files
+}

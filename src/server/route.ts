@@ -1,0 +1,102 @@
+// What a route is. The table of them (routes.ts) is the one place from which requests are routed and checked, the OpenAPI
+// document is written, and the tests of every route are made.
+
+import type { z } from 'zod'
+import type { Client } from '../client/client.js'
+import type { KeyScope } from '../core/operating.js'
+import type { Gate, Origin } from './gate.js'
+import type { Live } from './live.js'
+import type { Settings } from './options.js'
+import type { Sessions } from './sessions.js'
+import type { StoreFacts } from './store-facts.js'
+import type { WarningBoard } from './warnings.js'
+import type { Who } from './who.js'
+
+/** Who may ask: whoever has the scope, whoever is known, or anyone. */
+type Need = KeyScope | 'signed_in' | 'anyone'
+
+/** What all routes of a server share. */
+export interface House {
+  readonly holdfast: Client
+  readonly settings: Settings
+  readonly sessions: Sessions
+  readonly gate: Gate
+  readonly live: Live
+  readonly warnings: WarningBoard
+  readonly facts: StoreFacts
+  openApi(basePath: string): string
+}
+
+/** One request, checked. */
+export interface Ask<Params = unknown, Query = unknown, Body = unknown> {
+  readonly house: House
+  readonly holdfast: Client
+  readonly who: Who
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+  readonly request: Request
+  readonly origin: Origin
+}
+
+/** What an answer looks like. */
+export interface AnswerShape {
+  readonly description: string
+  /** Null for one without a body. */
+  readonly schema: z.ZodType | null
+  /** Default 'application/json'. */
+  readonly contentType?: string
+}
+
+/** A route, its schemas erased. */
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** With {name} for what varies. */
+  readonly path: string
+  /** The operation's id. */
+  readonly name: string
+  readonly summary: string
+  readonly needs: Need
+  readonly params: z.ZodObject | null
+  readonly query: z.ZodObject | null
+  readonly body: z.ZodType | null
+  /** True where the body may be as large as a batch. */
+  readonly isBatch: boolean
+  readonly answers: Readonly<Record<number, AnswerShape>>
+  readonly answer: (ask: Ask) => Promise<Response>
+}
+
+interface RouteSpec<Params extends z.ZodObject, Query extends z.ZodObject, Body extends z.ZodType> {
+  readonly method: Route['method']
+  readonly path: string
+  readonly name: string
+  readonly summary: string
+  readonly needs: Need
+  readonly params?: Params
+  readonly query?: Query
+  readonly body?: Body
+  readonly isBatch?: boolean
+  readonly answers: Readonly<Record<number, AnswerShape>>
+  readonly answer: (ask: Ask<z.output<Params>, z.output<Query>, z.output<Body>>) => Promise<Response>
+}
+
+/** Makes a route whose answer is typed by its schemas. */
+export function route<
+  Params extends z.ZodObject = z.ZodObject,
+  Query extends z.ZodObject = z.ZodObject,
+  Body extends z.ZodType = z.ZodType,
+>(spec: RouteSpec<Params, Query, Body>): Route {
+  return {
+    ...spec,
+    params: spec.params ?? null,
+    query: spec.query ?? null,
+    body: spec.body ?? null,
+    isBatch: spec.isBatch ?? false,
+    answer: spec.answer as unknown as Route['answer'],
+  }
+}
+
+/** An answer in JSON; dates become ISO strings. */
+export function json(value: unknown, status: number = 200, headers: Readonly<Record<string, string>> = {}): Response {
+  return new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json', ...headers } })
+}

@@ -1,0 +1,101 @@
+// Routes about who may come in: API keys and sessions.
+
+import type { KeyOptions } from '../../client/keys.js'
+import { endedCookie, readSession, sessionCookie } from '../cookie.js'
+import { Refusal } from '../problem.js'
+import { type Ask, json, type Route, route } from '../route.js'
+import { idParams } from '../schemas/basics.js'
+import { nothing } from '../schemas/jobs.js'
+import * as shapes from '../schemas/operating.js'
+import { demandAllQueues, type Who } from '../who.js'
+
+/** Exchanges a token for a session. Gives the cookie and who it is, or null when the token is wrong. */
+export async function signIn(
+  { house, origin }: Pick<Ask, 'house' | 'origin'>,
+  token: string,
+  options: { readonly onlyOnce: boolean } = { onlyOnce: false },
+): Promise<{ readonly who: Who; readonly cookie: string } | null> {
+  const known = await house.gate.exchange(token, origin, options)
+  if (known === null) return null
+  const { secret, lengthS } = house.sessions.open(known.of)
+  house.settings.log({ name: 'signed_in', who: known.who.actor, peer: origin.peer })
+  // For people to see. Nobody is kept out because it could not be noted.
+  await house.holdfast.record({ action: 'sign in' }, { by: known.who.actor }).catch(() => {})
+  return { who: known.who, cookie: sessionCookie(origin, secret, lengthS) }
+}
+
+async function openSession(ask: Ask<unknown, unknown, shapes.SignInBody>): Promise<Response> {
+  const signed = await signIn(ask, ask.body.token)
+  if (signed === null)
+    throw new Refusal(401, 'unauthenticated', 'this token is not known, was used before, or its time is over')
+  const { name, scopes } = signed.who
+  return json({ name, scopes }, 200, { 'set-cookie': signed.cookie })
+}
+
+async function endSession({ house, request, origin }: Ask): Promise<Response> {
+  const secret = readSession(request, origin)
+  if (secret !== null) house.sessions.end(secret)
+  return new Response(null, { status: 204, headers: { 'set-cookie': endedCookie(origin) } })
+}
+
+export const accessRoutes: readonly Route[] = [
+  route({
+    method: 'POST',
+    path: '/v1/session',
+    name: 'signIn',
+    summary: 'Exchanges a token or an API key for a cookie',
+    needs: 'anyone',
+    body: shapes.signIn,
+    answers: { 200: { description: 'Signed in', schema: shapes.signedIn } },
+    answer: openSession,
+  }),
+  route({
+    method: 'DELETE',
+    path: '/v1/session',
+    name: 'signOut',
+    summary: 'Ends the session of this browser',
+    needs: 'signed_in',
+    body: nothing,
+    answers: { 204: { description: 'Signed out', schema: null } },
+    answer: endSession,
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/keys',
+    name: 'listKeys',
+    summary: 'Every API key, without its secret',
+    needs: 'admin',
+    answers: { 200: { description: 'Newest first', schema: shapes.apiKeys } },
+    answer: async ({ holdfast, who }) => {
+      demandAllQueues(who, 'the list of keys')
+      return json({ keys: await holdfast.keys() })
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/keys',
+    name: 'createKey',
+    summary: 'Makes an API key; its secret is in this answer and nowhere else',
+    needs: 'admin',
+    body: shapes.newKey,
+    answers: { 201: { description: 'The key and its secret', schema: shapes.createdKey } },
+    answer: async ({ holdfast, who, body }) => {
+      demandAllQueues(who, 'making keys')
+      return json(await holdfast.createKey(body as KeyOptions, { by: who.actor }), 201)
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/keys/{id}/revoke',
+    name: 'revokeKey',
+    summary: 'Ends an API key at once',
+    needs: 'admin',
+    params: idParams,
+    body: nothing,
+    answers: { 200: { description: 'The key', schema: shapes.apiKey } },
+    answer: async ({ holdfast, who, params }) => {
+      demandAllQueues(who, 'revoking keys')
+      return json(await holdfast.revokeKey(params.id, { by: who.actor }))
+    },
+  }),
+]

@@ -1,0 +1,140 @@
+// Routes about the system itself: health, metrics, workers, warnings, events, the audit log.
+
+import { VERSION } from '../../version.js'
+import { isFor } from '../live.js'
+import { Refusal } from '../problem.js'
+import { type Ask, json, type Route, route } from '../route.js'
+import * as shapes from '../schemas/operating.js'
+import { showWorker } from '../show.js'
+import { can, demandAllQueues, maySee } from '../who.js'
+
+const open = { method: 'GET', needs: 'anyone' } as const
+const look = { method: 'GET', needs: 'read' } as const
+
+async function metrics({ house: { settings }, who }: Ask): Promise<Response> {
+  demandAllQueues(who, 'metrics')
+  if (settings.metrics === null)
+    throw new Refusal(404, 'not_found', 'this server has no metrics: see the option `metrics`')
+  const text = await settings.metrics.render()
+  return new Response(text, { headers: { 'content-type': settings.metrics.contentType } })
+}
+
+// A proxy that gathers the answer before it passes it on would hold events back.
+const STREAM_HEADERS = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }
+
+async function events({ house, who, request, origin }: Ask): Promise<Response> {
+  // Nobody would ever read it, nor end it.
+  if (request.method === 'HEAD') return new Response(null, { headers: STREAM_HEADERS })
+  const readable = house.live.follow(who, {
+    signal: request.signal,
+    lastEventId: request.headers.get('last-event-id'),
+    isWelcome: async () => {
+      const known = await house.gate.identify(request, origin).catch((error: unknown) => {
+        if (error instanceof Refusal && error.status === 401) return null
+        throw error
+      })
+      return known !== null && can(known, 'read')
+    },
+  })
+  return new Response(readable, { headers: STREAM_HEADERS })
+}
+
+const probes: readonly Route[] = [
+  route({
+    ...open,
+    path: '/healthz',
+    name: 'healthz',
+    summary: 'Whether this process lives',
+    answers: { 200: { description: 'It does', schema: shapes.ok } },
+    answer: async () => json({ status: 'ok' }),
+  }),
+  route({
+    ...open,
+    path: '/readyz',
+    name: 'readyz',
+    summary: 'Whether the store answers',
+    answers: { 200: { description: 'It does', schema: shapes.ok } },
+    answer: async ({ house }) => {
+      await house.facts.ready()
+      return json({ status: 'ok' })
+    },
+  }),
+  route({
+    ...open,
+    path: '/openapi.json',
+    name: 'openApi',
+    summary: 'This document',
+    answers: { 200: { description: 'OpenAPI 3.1', schema: shapes.document } },
+    answer: async ({ house, origin }) =>
+      new Response(house.openApi(origin.basePath), { headers: { 'content-type': 'application/json' } }),
+  }),
+]
+
+export const systemRoutes: readonly Route[] = [
+  ...probes,
+  route({
+    ...look,
+    path: '/metrics',
+    name: 'metrics',
+    summary: 'Metrics for Prometheus',
+    answers: { 200: { description: 'Text', schema: null, contentType: 'text/plain' } },
+    answer: metrics,
+  }),
+  route({
+    ...look,
+    path: '/v1/workers',
+    name: 'listWorkers',
+    summary: 'The workers of every process',
+    answers: { 200: { description: 'By id', schema: shapes.workers } },
+    answer: async ({ house, holdfast, who }) => {
+      const workers = await holdfast.workers()
+      const nowMs = await house.facts.nowMs()
+      const seen = workers.filter(({ queues }) => queues.some((queue) => maySee(who, queue)))
+      return json({ workers: seen.map((worker) => showWorker(worker, who, nowMs)) })
+    },
+  }),
+  route({
+    ...look,
+    path: '/v1/audit',
+    name: 'audit',
+    summary: 'Who changed what, newest first',
+    query: shapes.auditQuery,
+    answers: { 200: { description: 'A page of it', schema: shapes.audit } },
+    answer: async ({ holdfast, who, query }) => {
+      demandAllQueues(who, 'the audit log')
+      return json(await holdfast.audit(query as Parameters<typeof holdfast.audit>[0]))
+    },
+  }),
+  route({
+    ...look,
+    path: '/v1/warnings',
+    name: 'warnings',
+    summary: 'What an operator should know',
+    answers: { 200: { description: 'The worst first', schema: shapes.warnings } },
+    answer: async ({ house, who }) => {
+      const warnings = await house.warnings.read()
+      return json({ warnings: warnings.filter((warning) => isFor(warning, who)) })
+    },
+  }),
+  route({
+    ...look,
+    path: '/v1/events',
+    name: 'events',
+    summary: 'What changes, as server-sent events: overview, warning, bulk',
+    answers: { 200: { description: 'The stream', schema: null, contentType: 'text/event-stream' } },
+    answer: events,
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/me',
+    name: 'me',
+    summary: 'Who asks, and of what server',
+    needs: 'signed_in',
+    answers: { 200: { description: 'You', schema: shapes.me } },
+    answer: async ({ house: { settings, facts }, who: { name, scopes, queues, via } }) => {
+      const { environment, readOnly } = settings
+      const { kind } = await facts.health()
+      return json({ name, scopes, queues, via, environment, version: VERSION, store: kind, readOnly })
+    },
+  }),
+]

@@ -1,0 +1,34 @@
+// The headers every answer carries, whatever it is and however it came about.
+
+/** What a page from here may do: run and load only what comes from here, and be framed by nobody. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  // The page's <base> says where it is mounted; it may name no other place.
+  "base-uri 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': POLICY,
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
+}
+
+/** The same answer with these headers. Nothing is kept by caches unless the answer says so itself. */
+export function secured(response: Response, requestId: string): Response {
+  const headers = new Headers(response.headers)
+  for (const [name, value] of Object.entries(SECURITY_HEADERS)) headers.set(name, value)
+  headers.set('x-request-id', requestId)
+  if (!headers.has('cache-control')) headers.set('cache-control', 'no-store')
+  return new Response(response.body, { status: response.status, headers })
+}

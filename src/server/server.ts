@@ -1,0 +1,115 @@
+// A server: its parts put together, and the three ways to let requests in.
+
+import type { Client } from '../client/client.js'
+import { Answering, type Arrival, pathBelow } from './answering.js'
+import { createApp } from './app.js'
+import { BodyBudget } from './body.js'
+import { FailedLogins } from './failed-logins.js'
+import { Gate } from './gate.js'
+import { hostCheck } from './hosts.js'
+import { type Listening, type ListenOptions, listen } from './listen.js'
+import { Live } from './live.js'
+import { type NodeHandler, nodeHandler } from './node.js'
+import { openApiDocument } from './openapi.js'
+import { resolveOptions, type ServerOptions, type Settings } from './options.js'
+import { Pages } from './pages.js'
+import type { House } from './route.js'
+import { ROUTES } from './routes.js'
+import { Sessions } from './sessions.js'
+import { StoreFacts } from './store-facts.js'
+import { WarningBoard } from './warnings.js'
+
+/** How many bodies of the largest size may be in memory at once. */
+const BODIES_AT_ONCE = 8
+
+/** The HTTP API and the dashboard of a queue. */
+export interface Server {
+  /** Answers a Request: mount it in hono, Next and whatever else speaks fetch. */
+  fetch(request: Request, env?: unknown): Promise<Response>
+  /** For node:http, express (`app.use('/queue', server.toNodeHandler())`), fastify and others. */
+  toNodeHandler(): NodeHandler
+  /** Starts a server of its own. Raises `invalid_option` for an address beyond this machine when nobody would be asked
+   *  who they are. */
+  listen(options?: ListenOptions): Promise<Listening>
+  /** A token that signs in once: as `<url>/?token=…`, or pasted into the sign-in page. */
+  createToken(): string
+  /** Ends what listens and the events that are followed. The queue stays open: it is not the server's. */
+  close(): Promise<void>
+}
+
+/**
+ * Makes a server for a queue.
+ *
+ * @example
+ * const server = createServer(holdfast)
+ * const { url } = await server.listen()
+ * console.log(`${url}/?token=${server.createToken()}`)
+ */
+export function createServer(holdfast: Client, options: ServerOptions = {}): Server {
+  const settings = resolveOptions(options)
+  const house = createHouse(holdfast, settings)
+  const budget = new BodyBudget(BODIES_AT_ONCE * Math.max(settings.limits.batchBytesMax, settings.limits.bodyBytesMax))
+  const app = createApp({ house, routes: ROUTES, pages: new Pages(settings.dashboard), budget })
+  const answering = new Answering({ app, settings, isOurHost: hostCheck(settings.hosts) })
+  const handler = nodeHandler(answering, settings)
+  const listening = new Set<Listening>()
+  return {
+    fetch: (request, env) => answering.answer(request, arrivalOf(request, env, settings)),
+    toNodeHandler: () => handler,
+    listen: async (listenOptions) => {
+      const started = await listen({ handler, answering, settings }, listenOptions)
+      listening.add(started)
+      return started
+    },
+    createToken: () => house.sessions.createToken(),
+    close: async () => {
+      house.live.close()
+      await Promise.all([...listening].map((started) => started.close()))
+    },
+  }
+}
+
+function createHouse(holdfast: Client, settings: Settings): House {
+  const { now, limits } = settings
+  const sessions = new Sessions(settings.sessionMs, now)
+  const failedLogins = new FailedLogins(limits.failedLoginsMax, now)
+  const facts = new StoreFacts(holdfast, now)
+  const warnings = new WarningBoard(holdfast, facts, now)
+  const documents = new Map<string, string>()
+  return {
+    holdfast,
+    settings,
+    sessions,
+    facts,
+    warnings,
+    gate: new Gate({ holdfast, settings, sessions, failedLogins }),
+    live: new Live(holdfast, warnings, limits.streamsMax),
+    openApi: (basePath) => {
+      const known = documents.get(basePath) ?? openApiDocument(ROUTES, basePath)
+      // Mount paths may come from requests, where express has them vary.
+      if (documents.size < 10) documents.set(basePath, known)
+      return known
+    },
+  }
+}
+
+interface NodeEnv {
+  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string; readonly localPort?: number } }
+}
+
+/** Where a Request came in. A framework that mounts us may have taken the base path off already. */
+function arrivalOf(request: Request, env: unknown, { basePath }: Settings): Arrival {
+  const url = new URL(request.url)
+  const socket = (env as NodeEnv | undefined)?.incoming?.socket
+  const path = pathBelow(basePath ?? '', url.pathname) ?? url.pathname
+  const peer = socket?.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '') ?? null
+  return {
+    host: request.headers.get('host') ?? url.host,
+    localPort: socket?.localPort ?? null,
+    peer,
+    client: peer,
+    basePath: basePath ?? '',
+    path,
+    isSecure: url.protocol === 'https:',
+  }
+}

@@ -1,0 +1,66 @@
+// What is known of the store and asked for seldom: its kind, how far its clock is from ours, whether it answers.
+
+import type { Client } from '../client/client.js'
+import type { Health } from '../client/look.js'
+import { HoldfastError } from '../core/errors.js'
+
+const HEALTH_MS = 30_000
+const READY_MS = 500
+const PATIENCE_MS = 3_000
+/** No job has it: looking for it reads one index and no row. */
+const NOBODY = '00000000-0000-7000-8000-000000000000'
+
+interface Kept<T> {
+  readonly untilMs: number
+  readonly value: Promise<T>
+}
+
+export class StoreFacts {
+  readonly #holdfast: Client
+  readonly #now: () => number
+  #health: Kept<Health> | null = null
+  #ready: Kept<void> | null = null
+
+  constructor(holdfast: Client, now: () => number) {
+    this.#holdfast = holdfast
+    this.#now = now
+  }
+
+  /** What the store says about itself; at most half a minute old. */
+  health(): Promise<Health> {
+    if (this.#health === null || this.#health.untilMs <= this.#now()) {
+      const value = this.#holdfast.health()
+      this.#health = { untilMs: this.#now() + HEALTH_MS, value }
+      value.catch(() => {
+        this.#health = null
+      })
+    }
+    return this.#health.value
+  }
+
+  /** The store's time in milliseconds, as well as it is known here. */
+  async nowMs(): Promise<number> {
+    return Date.now() + (await this.health()).clockOffsetMs
+  }
+
+  /** Resolves when the store answers soon. Those who ask at the same time share one question. */
+  ready(): Promise<void> {
+    if (this.#ready === null || this.#ready.untilMs <= this.#now()) {
+      this.#ready = { untilMs: this.#now() + READY_MS, value: this.#probe() }
+      this.#ready.value.catch(() => {})
+    }
+    return this.#ready.value
+  }
+
+  async #probe(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new HoldfastError('store_unavailable', 'no answer in time')), PATIENCE_MS)
+    })
+    try {
+      await Promise.race([this.#holdfast.get(NOBODY), late])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}

@@ -1,0 +1,3 @@
+// What `import … from 'holdfast/tracing'` gives.
+
+export { type OpenTelemetryOptions, openTelemetry } from './open-telemetry.js'

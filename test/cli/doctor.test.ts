@@ -1,0 +1,205 @@
+import pg from 'pg'
+import { describe, expect, test } from 'vitest'
+import { checksOf, durabilityOf } from '../../src/cli/doctor/checks.js'
+import type { Facts } from '../../src/cli/doctor/inspect.js'
+import type { Horizon, PostgresHealth } from '../../src/core/operating.js'
+import { openTestStore } from './store.js'
+import { run } from './support.js'
+
+const store = openTestStore('doctor')
+
+const SETTINGS: PostgresHealth['settings'] = {
+  synchronousCommit: 'on',
+  fsync: true,
+  fullPageWrites: true,
+  autovacuum: true,
+  maxConnections: 100,
+  statementTimeout: 'none',
+  readOnlyByDefault: false,
+}
+
+const POSTGRES: PostgresHealth = {
+  versionNumber: 180_001,
+  schemaVersion: 2,
+  schema: 'holdfast',
+  settings: SETTINGS,
+  connections: 12,
+  inRecovery: false,
+  databaseBytes: 1,
+  roundTripMs: 1,
+  hasPooler: false,
+  tables: [],
+}
+
+/** A store in which all is well, but for what is given. */
+function factsWith(
+  postgres: Partial<PostgresHealth> = {},
+  settings: Partial<PostgresHealth['settings']> = {},
+  more: Partial<Facts> = {},
+): Facts {
+  const all = { ...POSTGRES, ...postgres, settings: { ...SETTINGS, ...settings } }
+  return {
+    migrations: { schema: 'holdfast', applied: [{ number: 1, name: 'first', appliedAt: new Date(0) }], missing: [] },
+    health: { kind: 'postgres', version: 'PostgreSQL 18.1', isDurable: true, nowMs: 0, postgres: all },
+    synchronousCommit: all.settings.synchronousCommit,
+    clockOffsetMs: 3,
+    overview: { nowMs: 0, queues: [], isExact: true },
+    ...more,
+  }
+}
+
+const HOLDER: NonNullable<Horizon['holder']> = {
+  pid: 4711,
+  user: 'app',
+  application: 'psql',
+  state: 'idle in transaction',
+  since: new Date(0),
+  queryStart: null,
+  kind: 'transaction',
+}
+
+describe('the checks', () => {
+  test('all hold where all is well', () => {
+    const checks = checksOf(factsWith())
+
+    expect(checks.filter(({ level }) => level !== 'ok')).toEqual([])
+    expect(checks.length).toBeGreaterThan(10)
+    expect(durabilityOf(factsWith())).toContain("is on the server's disk and survives a crash of workers, server and")
+  })
+
+  test.each([
+    { name: 'fsync', level: 'failed', mend: 'ALTER SYSTEM SET fsync = on;', facts: factsWith({}, { fsync: false }) },
+    {
+      name: 'full_page_writes',
+      level: 'failed',
+      mend: 'ALTER SYSTEM SET full_page_writes = on;',
+      facts: factsWith({}, { fullPageWrites: false }),
+    },
+    {
+      name: 'synchronous_commit',
+      level: 'failed',
+      mend: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+      facts: factsWith({}, { synchronousCommit: 'off' }),
+    },
+    {
+      name: 'synchronous_commit',
+      level: 'warning',
+      mend: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+      facts: factsWith({}, { synchronousCommit: 'off' }, { synchronousCommit: 'on' }),
+    },
+    { name: 'writable', level: 'failed', mend: 'the primary', facts: factsWith({ inRecovery: true }) },
+    {
+      name: 'writable',
+      level: 'failed',
+      mend: 'SET default_transaction_read_only = off;',
+      facts: factsWith({}, { readOnlyByDefault: true }),
+    },
+    {
+      name: 'schema',
+      level: 'failed',
+      mend: 'holdfast migrate up --schema holdfast',
+      facts: factsWith(
+        {},
+        {},
+        { migrations: { schema: 'holdfast', applied: [], missing: [{ number: 1, name: 'a' }] } },
+      ),
+    },
+    { name: 'version', level: 'failed', mend: 'PostgreSQL 15', facts: factsWith({ versionNumber: 140_012 }) },
+    { name: 'autovacuum', level: 'failed', mend: 'SET autovacuum = on;', facts: factsWith({}, { autovacuum: false }) },
+    {
+      name: 'horizon',
+      level: 'failed',
+      mend: 'SELECT pg_terminate_backend(4711);',
+      facts: factsWith({ horizon: { ageMs: 7_200_000, xids: 5_000_000, holder: HOLDER } }),
+    },
+    {
+      name: 'horizon',
+      level: 'warning',
+      mend: 'pg_replication_slots',
+      facts: factsWith({ horizon: { ageMs: 600_000, xids: 5, holder: { ...HOLDER, kind: 'slot' } } }),
+    },
+    {
+      name: 'dead rows',
+      level: 'warning',
+      mend: 'VACUUM (ANALYZE) "holdfast"."ready";',
+      facts: factsWith({
+        tables: [{ name: 'ready', liveRows: 10, deadRows: 900_000, bytes: 1, lastVacuumAt: null }],
+      }),
+    },
+    { name: 'pooler', level: 'warning', mend: 'session mode', facts: factsWith({ hasPooler: true }) },
+    { name: 'connections', level: 'warning', mend: 'max_connections = 200', facts: factsWith({ connections: 85 }) },
+    { name: 'connections', level: 'failed', mend: 'max_connections = 200', facts: factsWith({ connections: 99 }) },
+    {
+      name: 'statement_timeout',
+      level: 'warning',
+      mend: 'RESET statement_timeout;',
+      facts: factsWith({}, { statementTimeout: '5s' }),
+    },
+    { name: 'clock', level: 'warning', mend: 'timedatectl', facts: factsWith({}, {}, { clockOffsetMs: -90_000 }) },
+  ])('$name is $level, and what mends it is printed: $mend', ({ name, level, mend, facts }) => {
+    const check = checksOf(facts).find((candidate) => candidate.name === name)
+
+    expect(check).toMatchObject({ level })
+    expect(check!.mend.join('\n')).toContain(mend)
+  })
+
+  test.each([
+    { facts: factsWith({}, { fsync: false }), says: 'a power cut may lose jobs and damage the whole database' },
+    { facts: factsWith({}, { synchronousCommit: 'off' }), says: 'loses the jobs of about its last second' },
+    { facts: factsWith({}, { synchronousCommit: 'local' }), says: 'a failover may lose the newest' },
+    { facts: factsWith({}, { fullPageWrites: false }), says: 'may still damage pages' },
+  ])('durability in plain words: $says', ({ facts, says }) => {
+    expect(durabilityOf(facts)).toContain(says)
+  })
+})
+
+describe('doctor', () => {
+  test('says what durability one really has, how to mend it, and exits with 7', async () => {
+    const text = await store.holdfastCommand(['doctor'])
+    const answer = await store.json(['doctor'], 7)
+
+    // The server of the tests skips fsync.
+    expect(text.code).toBe(7)
+    expect(text.stdout).toMatch(/^durability {2}An accepted job survives a crash of a worker/m)
+    expect(text.stdout).toMatch(/^FAILED {3}fsync +off: /m)
+    expect(text.stdout).toMatch(/^ +ALTER SYSTEM SET fsync = on;$/m)
+    expect(text.stdout).toMatch(/^ok {7}synchronous_commit +on: /m)
+    expect(text.stderr).toMatch(/^\d+ checks: 2 failed, /)
+    expect(answer).toMatchObject({ isDurable: false, isHealthy: false, version: expect.stringContaining('PostgreSQL') })
+  })
+
+  test('a schema that is missing is told, and not made', async () => {
+    const answer = await store.json(['doctor', '--schema', `${store.schema}_none`], 7)
+    const again = await store.json(['migrate', 'status', '--schema', `${store.schema}_none`], 7)
+
+    expect(answer).toMatchObject({ checks: [{ name: 'schema', level: 'failed' }] })
+    expect(again).toMatchObject({ applied: [] })
+  })
+
+  test('a store that keeps nothing fails, and one that is away cannot be checked', async () => {
+    const memory = await run(['doctor', '--url', 'memory:'])
+    const away = await run(['doctor', '--url', 'postgres://127.0.0.1:1/away'])
+
+    expect(memory.code).toBe(7)
+    expect(memory.stdout).toContain('every job is gone when the process ends')
+    expect(away.code).toBe(4)
+  })
+})
+
+describe('migrate', () => {
+  test('sql prints a script that brings a schema to where the command would', async () => {
+    const schema = `${store.schema}_sql`
+    const { stdout } = await run(['migrate', 'sql', '--schema', schema])
+    const sql = new pg.Client({ connectionString: store.url })
+    await sql.connect()
+    await sql.query(stdout)
+
+    const status = await store.json(['migrate', 'status', '--schema', schema])
+    const rest = await store.holdfastCommand(['migrate', 'sql', '--missing', '--schema', schema])
+    await sql.query(`DROP SCHEMA "${schema}" CASCADE`)
+    await sql.end()
+
+    expect(status).toMatchObject({ schema, missing: [] })
+    expect(rest.stdout).toBe('-- nothing is missing\n')
+  })
+})

@@ -1,0 +1,136 @@
+// Events: one poller for all who follow, none without them, a bound on how many, and an end for those who lost their right.
+
+import { afterEach, expect, test } from 'vitest'
+import type { Overview } from '../../src/core/operating.js'
+import type { Store } from '../../src/core/store.js'
+import { memoryStore } from '../../src/stores/memory/index.js'
+import { systemPorts } from '../../src/system-ports.js'
+import { TestServer, TOKEN } from './support.js'
+
+let server: TestServer
+const endings: AbortController[] = []
+
+afterEach(async () => {
+  for (const ending of endings.splice(0)) ending.abort()
+  await server.close()
+})
+
+interface Following {
+  readonly response: Response
+  until(text: string): Promise<string>
+  leave(): void
+}
+
+async function follow(headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }): Promise<Following> {
+  const ending = new AbortController()
+  endings.push(ending)
+  const response = await fetch(`${server.listening.url}/v1/events`, { headers, signal: ending.signal })
+  const reader = response.body!.getReader()
+  let text = ''
+  return {
+    response,
+    until: async (wanted) => {
+      while (!text.includes(wanted)) {
+        const { done, value } = await reader.read()
+        if (done) throw new Error(`the stream ended before ${wanted}`)
+        text += Buffer.from(value).toString()
+      }
+      const seen = text
+      text = ''
+      return seen
+    },
+    leave: () => ending.abort(),
+  }
+}
+
+/** Resolves when a condition holds; the server does things when a socket closes, of which nobody is told. */
+async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
+function counting(store: Store): { readonly store: Store; readonly calls: { overview: number } } {
+  const calls = { overview: 0 }
+  const overview = async (): Promise<Overview> => {
+    calls.overview++
+    return store.overview()
+  }
+  return { store: { ...store, overview }, calls }
+}
+
+test('who follows sees the queues at once and again when they change', async () => {
+  server = await TestServer.open()
+  await server.holdfast.enqueue('x', null, { queue: 'mail' })
+  const following = await follow()
+  const first = await following.until('event: overview\n')
+  await following.until('\n\n')
+
+  await server.holdfast.enqueue('x', null, { queue: 'mail' })
+  const second = await following.until('"ready":2')
+
+  expect(first).toMatch(/^retry: 3000\n\n: connected\n\n/)
+  expect(second).toMatch(/id: \d+\nevent: overview\ndata: \{"queues":\[\{"name":"mail"/)
+})
+
+test('many who follow share one poller, and without them nothing is polled', async () => {
+  const { store, calls } = counting(memoryStore({ clock: systemPorts.clock }))
+  server = await TestServer.open({}, store)
+
+  const all = await Promise.all(Array.from({ length: 20 }, () => follow()))
+  await Promise.all(all.map((following) => following.until('event: overview')))
+
+  // One for the overview, one for the warnings.
+  expect(calls.overview).toBeLessThanOrEqual(4)
+  for (const following of all) following.leave()
+  await eventually(async () => (await server.admin('GET', '/v1/me')).status === 200)
+})
+
+test('the fifty-first is asked to come back later, and let in when another has left', async () => {
+  server = await TestServer.open({ limits: { streamsMax: 50 } })
+  const all = await Promise.all(Array.from({ length: 50 }, () => follow()))
+
+  const refused = await server.admin('GET', '/v1/events')
+
+  expect([refused.status, refused.json.code, refused.headers.get('retry-after')]).toEqual([
+    503,
+    'too_many_requests',
+    '10',
+  ])
+  all[0]!.leave()
+  const isLetIn = async () => {
+    const following = await follow()
+    const { status } = following.response
+    if (status !== 200) following.leave()
+    return status === 200
+  }
+  await eventually(isLetIn)
+})
+
+test('a key for some queues is told of those alone', async () => {
+  server = await TestServer.open()
+  await server.holdfast.enqueue('x', null, { queue: 'mine' })
+  await server.holdfast.enqueue('x', null, { queue: 'theirs' })
+  const key = await server.key(['read'], ['mine'])
+
+  const following = await follow({ authorization: `Bearer ${key}` })
+  const seen = (await following.until('event: overview')) + (await following.until('"now"'))
+
+  expect(seen).toContain('"mine"')
+  expect(seen).not.toContain('"theirs"')
+})
+
+test('a look with HEAD follows nothing', async () => {
+  server = await TestServer.open({ limits: { streamsMax: 1 } })
+  for (let index = 0; index < 3; index++) expect((await server.admin('HEAD', '/v1/events')).status).toBe(200)
+
+  expect((await follow()).response.status).toBe(200)
+})
+
+test('the streams end when the server closes', async () => {
+  server = await TestServer.open()
+  const following = await follow()
+  await following.until('connected')
+
+  await server.server.close()
+
+  await expect(following.until('something that never comes')).rejects.toThrow()
+})
