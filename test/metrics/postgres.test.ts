@@ -53,7 +53,7 @@ test('a worker on PostgreSQL moves every metric of a queue, and the server serve
   const { id } = await holdfast.enqueue(good, null)
   const waiting = [await holdfast.enqueue(bad, null), await holdfast.enqueue(flaky, null)]
   const extended = heard(({ name }) => name === 'lease.extended')
-  await holdfast.worker({ handlers, concurrency: 8, lease: '3s' }).start()
+  await holdfast.worker({ handlers, concurrency: 8, lease: '20s', heartbeat: '500ms' }).start()
   await holdfast.wait(waiting[1]!.id)
   await holdfast.wait(waiting[0]!.id).catch(() => {})
   await extended
