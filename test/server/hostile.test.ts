@@ -30,11 +30,15 @@ beforeAll(async () => {
   child.on('message', (message: { failed?: string }) => {
     if (typeof message.failed === 'string') failures.push(message.failed)
   })
-  port = ((await once(child, 'message')) as [{ port: number }])[0].port
+  const died = once(child, 'exit').then(() => {
+    throw new Error(`the server did not start; is dist/ built? ${output}`)
+  })
+  port = ((await Promise.race([once(child, 'message'), died])) as [{ port: number }])[0].port
+  died.catch(() => {})
 })
 
 afterAll(() => {
-  child.disconnect()
+  if (child.connected) child.disconnect()
 })
 
 /** Sends bytes, some of them later, and gives the statuses of what came back. */
