@@ -2,6 +2,7 @@
 
 import type { PostgresHealth, StoreHealth, TableHealth } from '../../core/operating.js'
 import type { Database, Send } from './database.js'
+import { horizon } from './horizon.js'
 import { readDate, statement } from './statement.js'
 
 const SERVER = statement(
@@ -39,6 +40,7 @@ export async function health(db: Database): Promise<StoreHealth> {
   const roundTripMs = performance.now() - startMs
   const [again] = await send(AGAIN, [])
   const tables = await send(TABLES, [])
+  const held = await horizon(db)
   const postgres: PostgresHealth = {
     versionNumber: Number(row![2]),
     schemaVersion: Number(row![13] ?? 0),
@@ -57,6 +59,7 @@ export async function health(db: Database): Promise<StoreHealth> {
     databaseBytes: Number(row![10]),
     roundTripMs,
     hasPooler: again![0] !== row![11],
+    ...(held === null ? {} : { horizon: held }),
     tables: tables.map(
       ([name, live, dead, bytes, vacuumed]): TableHealth => ({
         name: name!,

@@ -181,11 +181,7 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
       checkWhole('audit: limit', request.limit, 1, PAGE_MAX)
       return audit(db, request)
     },
-    async health() {
-      const [facts, held] = await Promise.all([health(db), horizon(db)])
-      const { postgres } = facts
-      return held === null || postgres === null ? facts : { ...facts, postgres: { ...postgres, horizon: held } }
-    },
+    health: () => health(db),
     async horizon() {
       const held = await horizon(db)
       floors.heard(held !== null && held.ageMs >= FLOORS_FROM_MS, performance.now())
