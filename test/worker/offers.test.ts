@@ -92,6 +92,27 @@ describe('an idle worker', () => {
     expect(ran).toEqual(Array.from({ length: 200 }, (_, n) => n))
   })
 
+  test('gets nothing with the enqueue while a claim is under way: others may stand in line', async () => {
+    let answer: () => void = () => {}
+    const mayAnswer = new Promise<void>((resolve) => {
+      answer = resolve
+    })
+    const { holdfast } = await open((store) => ({
+      ...store,
+      async claim(request) {
+        await mayAnswer
+        return store.claim(request)
+      },
+    }))
+    await holdfast.worker({ handlers: [work.handle(() => {})] }).start()
+    await new Promise((resolve) => setImmediate(resolve))
+
+    const { state } = await holdfast.enqueue(work, 1)
+    answer()
+
+    expect(state).toBe('ready')
+  })
+
   test('takes no more than it has idle slots', async () => {
     const { holdfast, next } = await open()
     let end: () => void = () => {}
