@@ -10,7 +10,7 @@ const run = (...command) => {
   const { status } = spawnSync(command[0], command.slice(1), { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
 }
-run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.lab.json', '--outDir', out)
+run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', out)
 const migrations = join('src', 'stores', 'postgres', 'migrations')
 cpSync(migrations, join(out, migrations), { recursive: true })
 const entry = join(out, 'lab', program ?? '', 'main.js')

@@ -239,7 +239,7 @@ function sourcesByName(): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(manifest.exports).flatMap(([name, target]) => {
       if (typeof target === 'string') return []
-      const source = target.types.replace('./dist/', './src/').replace('.d.ts', '.ts')
+      const source = target.types.replace('./dist/', './').replace('.d.ts', '.ts')
       return [[join(manifest.name, name), [join(ROOT, source)]]]
     }),
   )

@@ -34,7 +34,7 @@ export class Pages {
 
   /** Null is the folder in this package. */
   constructor(folder: string | false | null) {
-    this.#folder = folder === false ? null : (folder ?? fileURLToPath(new URL('../dashboard', import.meta.url)))
+    this.#folder = folder === false ? null : (folder ?? fileURLToPath(new URL('../../web', import.meta.url)))
   }
 
   /** The file of that path, or the page for paths of its own. Raises 404. */

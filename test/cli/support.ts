@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const MAIN = join(ROOT, 'dist', 'cli', 'main.js')
+const MAIN = join(ROOT, 'dist', 'src', 'cli', 'main.js')
 const PATIENCE_MS = 40_000
 
 export interface RunOptions {

@@ -1,0 +1,194 @@
+// What happened in a run, as two witnesses tell it: the store, which writes an event in the transaction of the change itself,
+// and the processes, which write down what they asked for before asking and what they heard after. The checker believes the
+// store about when things happened, and the processes about what they were promised.
+//
+// One event is one line of JSON. Times `at` are the store's, in milliseconds since 1970, fractions allowed; `order` numbers
+// the store's events in the order it made them. Times `mono` are a process's own and compare only within one incarnation.
+
+import type { CatchUp } from '../../src/core/job.js'
+import type { DeadReason, JobState } from '../../src/core/states.js'
+
+/** What the store says. All of one transaction carry the same `tx` where the store has such a thing. */
+interface Stored {
+  readonly order: number
+  readonly at: number
+  readonly job: string
+  readonly tx?: string
+}
+
+/** A job came to be. */
+export interface JobStored extends Stored {
+  readonly ev: 'stored'
+  readonly queue: string
+  readonly type: string
+  readonly state: JobState
+  readonly priority: number
+  /** The caller's time for it, or the schedule's tick. */
+  readonly runAt: number | null
+  readonly maxAttempts: number
+  readonly maxCrashes: number
+  /** The key the producer made for it, unique in the run; null for jobs of schedules. */
+  readonly key: string | null
+  readonly idempotencyKey: string | null
+  readonly after: readonly string[]
+  readonly tick: { readonly schedule: string; readonly at: number } | null
+}
+
+export interface JobClaimed extends Stored {
+  readonly ev: 'claimed'
+  readonly fence: number
+  /** Counted with this claim. */
+  readonly attempt: number
+  readonly worker: string
+  readonly leasedUntil: number
+}
+
+export interface LeaseExtended extends Stored {
+  readonly ev: 'extended'
+  readonly fence: number
+  readonly leasedUntil: number
+}
+
+/** A lease ended, by its worker's word or because it had run out (`rescued`). */
+export interface JobSettled extends Stored {
+  readonly ev: 'settled'
+  readonly fence: number
+  readonly to: JobState
+  readonly reason: DeadReason | null
+  /** How many attempts count after it; a release gives one back. */
+  readonly attempts: number
+  readonly crashes: number
+  /** When a retry or a released job may be claimed again; null for at once or never. */
+  readonly notBefore: number | null
+  readonly rescued: boolean
+}
+
+/** The job became ready: its time had come, or its parents had finished. */
+export interface JobPromoted extends Stored {
+  readonly ev: 'promoted'
+}
+
+/** What an operator or a caller did to a job. */
+export interface JobOperated extends Stored {
+  readonly ev: 'operated'
+  readonly action: 'cancel' | 'ask to cancel' | 'requeue' | 'discard' | 'update'
+  readonly to: JobState
+}
+
+/** The job's effect was applied: in the transaction that settles it, or on its own. */
+export interface EffectApplied extends Stored {
+  readonly ev: 'effect'
+  readonly fence: number
+  readonly attempt: number
+  readonly inTransaction: boolean
+}
+
+/** A schedule's tick was recorded. */
+export interface TickFired {
+  readonly ev: 'tick'
+  readonly order: number
+  readonly at: number
+  readonly schedule: string
+  readonly tick: number
+  /** Null when the overlap rule skipped it. */
+  readonly job: string | null
+  readonly tx?: string
+}
+
+/** Where each job stood at the end, after all faults had ended and the queues had drained. */
+export interface FinalState {
+  readonly ev: 'final'
+  readonly job: string
+  readonly key: string | null
+  readonly state: JobState
+  readonly attempts: number
+  readonly reason: DeadReason | null
+}
+
+/** What a process says. An incarnation is one life of a process: `name` stays, the number grows. */
+interface Told {
+  readonly process: string
+  readonly incarnation: number
+  readonly mono: number
+}
+
+/** Before the call. */
+export interface EnqueueInvoked extends Told {
+  readonly ev: 'enqueue.invoke'
+  readonly key: string
+  readonly idempotencyKey: string | null
+}
+
+/** After it: `ok` was promised, `fail` was refused, `info` may or may not have happened. */
+export interface EnqueueEnded extends Told {
+  readonly ev: 'enqueue.ok' | 'enqueue.fail' | 'enqueue.info'
+  readonly key: string
+  readonly job: string | null
+  readonly created?: boolean
+}
+
+/** A handler started, ended, or learned that its lease is lost (its signal fired for that). */
+export interface HandlerTold extends Told {
+  readonly ev: 'started' | 'ended' | 'lost_lease'
+  readonly job: string
+  readonly fence: number
+  readonly attempt: number
+}
+
+/** A handler is about to apply an effect that no fence guards. */
+export interface EffectTold extends Told {
+  readonly ev: 'effect.begin'
+  readonly job: string
+  readonly fence: number
+}
+
+export interface FaultTold extends Told {
+  readonly ev: 'fault.begin' | 'fault.end'
+  readonly kind: string
+  readonly target: string
+  /** Which fault of the plan this is. */
+  readonly index: number
+}
+
+/** What the run was to be; the first line of every history. */
+export interface RunBegun {
+  readonly ev: 'run'
+  readonly seed: string
+  readonly commit: string | null
+  readonly leaseMs: number
+  /** How long after its run-out a lease may still stand until it is rescued. */
+  readonly rescueMs: number
+  /** Whether faults were planned: without any, no lease may run out. */
+  readonly faults: readonly { readonly index: number; readonly kind: string }[]
+  /** Store time from which on everything was whole again; null until known. */
+  readonly healedAt: number | null
+  /** How long after that every job must have finished. */
+  readonly drainMs: number
+  readonly schedules: readonly {
+    readonly name: string
+    readonly everyMs: number
+    /** Ticks of this span must have fired, each once. */
+    readonly from: number
+    readonly to: number
+    readonly catchUp: CatchUp
+  }[]
+  /** Concurrency and rate limits in force, by queue or group, where the run has them. */
+  readonly limits: readonly { readonly key: string; readonly running: number }[]
+  /** The least that makes the run count. */
+  readonly busy: { readonly jobs: number; readonly expiries: number; readonly unknownAnswers: number }
+}
+
+export type StoreEvent =
+  | JobStored
+  | JobClaimed
+  | LeaseExtended
+  | JobSettled
+  | JobPromoted
+  | JobOperated
+  | EffectApplied
+  | TickFired
+  | FinalState
+
+export type ProcessEvent = EnqueueInvoked | EnqueueEnded | HandlerTold | EffectTold | FaultTold
+
+export type HistoryEvent = RunBegun | StoreEvent | ProcessEvent
