@@ -5,7 +5,7 @@
 // One event is one line of JSON. Times `at` are the store's, in milliseconds since 1970, fractions allowed; `order` numbers
 // the store's events in the order it made them. Times `mono` are a process's own and compare only within one incarnation.
 
-import type { CatchUp } from '../../src/core/job.js'
+import type { CatchUp } from '../../src/core/schedule.js'
 import type { DeadReason, JobState } from '../../src/core/states.js'
 
 /** What the store says. All of one transaction carry the same `tx` where the store has such a thing. */
