@@ -23,8 +23,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { repairPackage } from '../src/stores/postgres/embedded/binaries.js'
-import { prepareFolder } from '../src/stores/postgres/embedded/folder.js'
+import { type Binaries, repairPackage } from '../src/stores/postgres/embedded/binaries.js'
+import { checkData, type Layout, prepareFolder } from '../src/stores/postgres/embedded/folder.js'
 import { isAlive, isPostmaster, readPostmaster } from '../src/stores/postgres/embedded/postmaster.js'
 import type { EmbeddedConnection } from '../src/stores/postgres/embedded/presence.js'
 import { type EmbeddedOptions, type EmbeddedServer, openEmbedded } from '../src/stores/postgres/embedded/server.js'
@@ -134,6 +134,24 @@ describe('opening a folder', { timeout: TIMEOUT_MS }, () => {
     )
     for (const identity of identities) expect(identity).toEqual(identities[0])
     expect((await readdir(folder)).sort()).toEqual(['data', 'password', 'server.log', 'socket'])
+  })
+
+  test('a data folder that another process puts in place at that moment is not taken for a foreign one', async () => {
+    const folder = await newFolder()
+    const made = join(folder, 'made')
+    const data = join(folder, 'data')
+    const looks: boolean[] = []
+
+    for (let round = 0; round < 50; round++) {
+      await mkdir(made, { recursive: true })
+      await writeFile(join(made, 'PG_VERSION'), '18\n')
+      const looking = Array.from({ length: 8 }, () => checkData({ data } as Layout, { major: '18' } as Binaries))
+      const [, ...found] = await Promise.all([rename(made, data), ...looking])
+      looks.push(...found)
+      await rm(data, { recursive: true })
+    }
+
+    expect(looks).toContain(true)
   })
 
   test('kill -9 while the folder is being made leaves nothing half made', async () => {
@@ -470,14 +488,20 @@ interface Child {
 }
 
 function startChild(folder: string): ChildProcess {
-  const child = spawn(process.execPath, [CHILD, folder], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [CHILD, folder], { stdio: ['pipe', 'pipe', 'pipe'] })
   children.push(child)
   return child
 }
 
 async function openChild(folder: string): Promise<Child> {
   const child = startChild(folder)
-  const failed = once(child, 'exit').then(([code]) => Promise.reject(new Error(`the child ended with code ${code}`)))
+  let said = ''
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  const failed = once(child, 'close').then(([code]) =>
+    Promise.reject(new Error(`the child ended with code ${code}: ${said}`)),
+  )
   const [line] = await Promise.race([once(createInterface({ input: child.stdout! }), 'line'), failed])
   failed.catch(() => {})
   return { process: child, connection: JSON.parse(line as string) as EmbeddedConnection }

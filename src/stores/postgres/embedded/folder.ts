@@ -65,9 +65,14 @@ export async function makePrivateFolder(path: string): Promise<void> {
 
 /** True when the data folder is in place; raises for one that is not PostgreSQL's, or of another major version. */
 export async function checkData(layout: Layout, binaries: Binaries): Promise<boolean> {
-  const version = await readFile(join(layout.data, 'PG_VERSION'), 'utf8').catch(() => null)
+  const readVersion = () => readFile(join(layout.data, 'PG_VERSION'), 'utf8').catch(() => null)
+  let version = await readVersion()
   if (version === null) {
     if ((await stat(layout.data).catch(() => null)) === null) return false
+    // Another process may have put the folder in place between the two looks.
+    version = await readVersion()
+  }
+  if (version === null) {
     throw new HoldfastError(
       'invalid_option',
       `${layout.data} exists and is not a PostgreSQL data folder: choose another folder for the embedded store, or move that one away`,
