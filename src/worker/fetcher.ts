@@ -7,6 +7,7 @@ import type { ClaimedJob, NewJob } from '../core/job.js'
 import { isPlain, type Offer } from '../core/offer.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { Store } from '../core/store.js'
+import { ClaimSize } from './claim-size.js'
 import type { WorkerSettings } from './options.js'
 import { rotate, type Share, splitRoom, stillFull, takeTurns } from './shares.js'
 import type { Slots } from './slots.js'
@@ -36,6 +37,7 @@ export class Fetcher {
   readonly #deps: FetcherDeps
   readonly #contact: Contact
   readonly #types: readonly string[]
+  readonly #claimSize: ClaimSize
   #isRunning = false
   /** True while a queue may hold more than the last claim took. */
   #mayBeMore = true
@@ -55,6 +57,7 @@ export class Fetcher {
     this.#deps = deps
     this.#contact = new Contact(deps, 'claim')
     this.#types = [...deps.settings.handlers.keys()]
+    this.#claimSize = new ClaimSize(deps.settings.claimBatch)
     this.#pauseMs = deps.settings.pollMinMs
     this.#pauseMaxMs = deps.settings.pollMaxMs
   }
@@ -184,8 +187,7 @@ export class Fetcher {
   }
 
   #room(): number {
-    const room = this.#deps.slots.room()
-    return this.#contact.isLost ? Math.min(PROBE_JOBS, room) : room
+    return Math.min(this.#deps.slots.room(), this.#contact.isLost ? PROBE_JOBS : this.#claimSize.size)
   }
 
   async #claim(shares: readonly Share[], asked: number): Promise<readonly ClaimedJob[]> {
@@ -212,6 +214,9 @@ export class Fetcher {
       over()
     }
     storeTime.learn(nowMs)
+    if (jobs.length === asked) {
+      this.#claimSize.learn({ tookMs: ports.clock.monotonic() - sentMs, isLate: !slots.hasWaiting })
+    }
     this.#took(takeTurns(jobs), { asked, sentMs })
     return jobs
   }

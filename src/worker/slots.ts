@@ -70,6 +70,11 @@ export class Slots {
     return this.#running.length === 0 && this.#waitingCount === 0 && this.#suspectCount === 0
   }
 
+  /** Whether a job is in hand for the next slot that comes free. */
+  get hasWaiting(): boolean {
+    return this.#waitingCount > 0
+  }
+
   /** How many jobs a claim may bring. Suspects that wait for each other keep no slot from the rest. */
   room(): number {
     if (this.#isClosed) return 0
