@@ -142,7 +142,8 @@ export class Heartbeat {
 }
 
 function isMissing(cause: unknown): boolean {
-  return cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND'
+  const code = cause instanceof Error ? (cause as NodeJS.ErrnoException).code : undefined
+  return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND'
 }
 
 // An error loses its class on its way between threads.
