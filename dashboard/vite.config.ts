@@ -1,4 +1,4 @@
-// Builds the dashboard into dist/web, from where the server serves it.
+// Builds the dashboard. scripts/build.js says where to: dist/web, from where the server serves it.
 
 import { defineConfig, type UserConfig } from 'vite'
 
@@ -7,7 +7,6 @@ const config: UserConfig = defineConfig({
   // Relative addresses: the path the server is mounted under is known only at run time.
   base: './',
   build: {
-    outDir: '../dist/web',
     emptyOutDir: true,
     target: 'es2022',
     // Everything is a file of its own: the content security policy knows no inline code.

@@ -9,6 +9,7 @@ import { checkBoolean, checkKeys, checkName, checkWhole } from './core/check.js'
 import { type Duration, durationMs } from './core/duration.js'
 import { HoldfastError, show } from './core/errors.js'
 import { PAYLOAD_BYTES_MAX } from './core/json.js'
+import { checkLogger, EventLog, type Logger } from './core/logger.js'
 import type { LocalWorkers } from './core/offer.js'
 import type { Ports } from './core/ports.js'
 import type { Store } from './core/store.js'
@@ -40,6 +41,9 @@ export interface HoldfastOptions {
   readonly ports?: Ports
   /** Follows jobs from their enqueue to their end, as `openTelemetry()` of holdfast/tracing does. Default null: nobody. */
   readonly tracer?: JobTracer | null
+  /** Told what happens in this process: a pino logger, or anything with debug, info, warn and error that take facts and a
+   *  message. Gets no payloads; errors of handlers come with their messages. Default null: nobody. */
+  readonly logger?: Logger | null
 }
 
 /** The names of these options, for those that take them together with their own. */
@@ -52,6 +56,7 @@ export const HOLDFAST_OPTIONS = [
   'name',
   'ports',
   'tracer',
+  'logger',
 ] as const
 
 const DEFAULTS = {
@@ -70,11 +75,12 @@ interface HoldfastSettings extends ClientSettings {
   readonly name: string | null
   readonly ports: Ports
   readonly tracer: JobTracer | null
+  readonly logger: Logger | null
 }
 
 /** Checks the options of a connection and fills in what is left out. */
 export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettings {
-  const { payloadBytesMax, enqueueTimeout, enqueueBufferMax, retention, upkeep, name, ports, tracer } = options
+  const { payloadBytesMax, enqueueTimeout, enqueueBufferMax, retention, upkeep, name, ports, tracer, logger } = options
   return {
     payloadBytesMax: checkWhole('payloadBytesMax', payloadBytesMax ?? DEFAULTS.payloadBytesMax, 1, PAYLOAD_BYTES_LIMIT),
     enqueueTimeoutMs: durationMs(enqueueTimeout ?? DEFAULTS.enqueueTimeout, { name: 'enqueueTimeout', minMs: 1 }),
@@ -84,6 +90,7 @@ export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettin
     name: name === undefined ? null : checkName('name', name),
     ports: ports === undefined ? systemPorts : checkPorts(ports),
     tracer: tracer == null ? null : checkTracer(tracer),
+    logger: logger == null ? null : checkLogger(logger),
   }
 }
 
@@ -184,8 +191,9 @@ export class Holdfast extends Client {
 export async function openHoldfast(store: Store, options: HoldfastOptions = {}): Promise<Holdfast> {
   checkKeys('openHoldfast', options, HOLDFAST_OPTIONS)
   const settings = resolveHoldfastOptions(options)
-  const { ports, retentionMs, tracer } = settings
+  const { ports, retentionMs, tracer, logger } = settings
   const events = new Events()
+  if (logger !== null) events.on(new EventLog(logger).hear)
   const time = await StoreTime.read(store, ports.clock)
   const tally = new Tally({ store, ports, emit: events.emit })
   const upkeepOptions = typeof settings.upkeep === 'object' ? settings.upkeep : {}

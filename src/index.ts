@@ -70,6 +70,7 @@ export type {
 } from './core/job.js'
 export type { StoredError } from './core/json.js'
 export type { JobLimits } from './core/limits.js'
+export type { Logger, LogLevel } from './core/logger.js'
 export {
   type ApiKey,
   type AuditEntry,

@@ -5,6 +5,7 @@ import { Link, Route, Router, Switch, useLocation } from 'wouter'
 import { isSignedIn, outage } from './api/health.js'
 import { useOverview } from './api/looks.js'
 import { mountPath } from './api/place.js'
+import { readSegment } from './links.js'
 import { useObservable } from './observable.js'
 import { Announcements } from './parts/announce.js'
 import { Empty } from './parts/empty.js'
@@ -74,9 +75,9 @@ function Pages(): ReactNode {
     <Switch>
       <Route path="/" component={OverviewPage} />
       <Route path="/jobs" component={JobsPage} />
-      <Route path="/jobs/:id">{({ id }) => <JobPage key={id} id={id} />}</Route>
+      <Route path="/jobs/:id">{({ id }) => <JobPage key={id} id={readSegment(id)} />}</Route>
       <Route path="/queues" component={QueuesPage} />
-      <Route path="/queues/:name">{({ name }) => <QueuePage key={name} name={name} />}</Route>
+      <Route path="/queues/:name">{({ name }) => <QueuePage key={name} name={readSegment(name)} />}</Route>
       <Route path="/dead" component={DeadPage} />
       <Route path="/schedules" component={SchedulesPage} />
       <Route path="/workers" component={WorkersPage} />

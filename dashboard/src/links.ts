@@ -22,6 +22,16 @@ export function segment(text: string): string {
   return encodeURIComponent(text.replace(HALF_CHARACTERS, '\ufffd'))
 }
 
+/** What `segment` made a part of a path from. The router has decoded all but the characters that mean something in an
+ *  address, such as the colon, which names of queues have too. Never raises. */
+export function readSegment(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
 /** The jobs page, narrowed by a filter. */
 export function jobsPath(filter: string): string {
   return withQuery('/jobs', { filter })
@@ -35,6 +45,11 @@ export function jobPath(id: string): string {
 /** The page of one queue. */
 export function queuePath(name: string): string {
   return `/queues/${segment(name)}`
+}
+
+/** The dead letters of one queue. */
+export function deadPath(queue: string): string {
+  return withQuery('/dead', { queue })
 }
 
 /** The address when it is one a browser opens as a web page, else null: job content must never become a script. */

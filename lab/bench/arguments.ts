@@ -37,8 +37,16 @@ export interface GrowthArguments {
   readonly isJson: boolean
 }
 
+/** `npm run bench -- dashboard`: what the dashboard asks for, over a full store. */
+export interface DashboardArguments {
+  readonly program: 'dashboard'
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
 export const USAGE = `usage: npm run bench -- [options]            contenders side by side
        npm run bench -- growth [options]     how the cost grows, Holdfast alone
+       npm run bench -- dashboard [options]  the dashboard's requests over two million jobs
 
   --only "a;b"         measures whose name contains one of these
   --quick              small scale, to see that it works
@@ -49,11 +57,15 @@ export const USAGE = `usage: npm run bench -- [options]            contenders si
   --out <folder>       (growth) where the plots go; default a new folder among the temporary ones`
 
 /** Reads the arguments after the program's name; raises UsageError. */
-export function readArguments(words: readonly string[], choices: Choices): CompareArguments | GrowthArguments {
+export function readArguments(
+  words: readonly string[],
+  choices: Choices,
+): CompareArguments | GrowthArguments | DashboardArguments {
   const [first, ...others] = words
   if (first === 'growth') return readGrowth(others, choices)
+  if (first === 'dashboard') return readDashboard(others)
   if (first !== undefined && !first.startsWith('-')) {
-    throw new UsageError(`there is no benchmark "${first}"; the one with a name is growth`)
+    throw new UsageError(`there is no benchmark "${first}"; those with a name are growth and dashboard`)
   }
   return readCompare(words, choices)
 }
@@ -92,6 +104,11 @@ function readGrowth(words: readonly string[], choices: Choices): GrowthArguments
     isQuick: values.quick === true,
     isJson: values.json === true,
   }
+}
+
+function readDashboard(words: readonly string[]): DashboardArguments {
+  const values = readFlags(words, { json: { type: 'boolean' }, quick: { type: 'boolean' } })
+  return { program: 'dashboard', isQuick: values.quick === true, isJson: values.json === true }
 }
 
 type Flags = Readonly<Record<string, { readonly type: 'string' } | { readonly type: 'boolean' }>>

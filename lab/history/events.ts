@@ -32,6 +32,14 @@ export interface JobStored extends Stored {
   readonly idempotencyKey: string | null
   readonly after: readonly string[]
   readonly tick: { readonly schedule: string; readonly at: number } | null
+  /** Tenant or entity it belongs to, where the run has such. */
+  readonly group?: string | null
+  /** What becomes of it when a job it comes after ends badly. Absent: not looked at. */
+  readonly onParentDead?: 'cancel' | 'run'
+  /** How long its idempotency key holds; absent or null: until it is finished. */
+  readonly keyTtlMs?: number | null
+  /** Which effects its handler applies when it succeeds. Absent: not looked at. */
+  readonly effect?: 'in transaction' | 'outside' | 'both' | 'none'
 }
 
 export interface JobClaimed extends Stored {
@@ -66,6 +74,8 @@ export interface JobSettled extends Stored {
 /** The job became ready: its time had come, or its parents had finished. */
 export interface JobPromoted extends Stored {
   readonly ev: 'promoted'
+  /** Absent: ready. A job whose parents have finished may still have to wait for its time. */
+  readonly to?: 'ready' | 'scheduled'
 }
 
 /** What an operator or a caller did to a job. */
@@ -73,6 +83,8 @@ export interface JobOperated extends Stored {
   readonly ev: 'operated'
   readonly action: 'cancel' | 'ask to cancel' | 'requeue' | 'discard' | 'update'
   readonly to: JobState
+  /** Of an update that changed it: when the job may be claimed; null for at once. Absent: as before. */
+  readonly notBefore?: number | null
 }
 
 /** The job's effect was applied: in the transaction that settles it, or on its own. */
@@ -110,6 +122,8 @@ interface Told {
   readonly process: string
   readonly incarnation: number
   readonly mono: number
+  /** Its own wall clock in milliseconds since 1970. It may be wrong: it places the event in a story and decides nothing. */
+  readonly wall?: number
 }
 
 /** Before the call. */
@@ -117,6 +131,8 @@ export interface EnqueueInvoked extends Told {
   readonly ev: 'enqueue.invoke'
   readonly key: string
   readonly idempotencyKey: string | null
+  /** A store time that had passed when the call was made, where the process knew one. */
+  readonly after?: number
 }
 
 /** After it: `ok` was promised, `fail` was refused, `info` may or may not have happened. */
@@ -140,6 +156,13 @@ export interface EffectTold extends Told {
   readonly ev: 'effect.begin'
   readonly job: string
   readonly fence: number
+}
+
+/** An answer of the store is known to have been lost on its way: the store had done the work, and its caller can't know. */
+export interface AnswerLost extends Told {
+  readonly ev: 'answer.lost'
+  /** What the answer was to. */
+  readonly to: string
 }
 
 export interface FaultTold extends Told {
@@ -173,7 +196,18 @@ export interface RunBegun {
     readonly catchUp: CatchUp
   }[]
   /** Concurrency and rate limits in force, by queue or group, where the run has them. */
-  readonly limits: readonly { readonly key: string; readonly running: number }[]
+  readonly limits: readonly {
+    readonly key: string
+    readonly running: number
+    /** No more than `most` claims within any `perMs`. Absent: no such limit. */
+    readonly starts?: { readonly most: number; readonly perMs: number }
+  }[]
+  /** Groups whose jobs run one at a time, in the order they were stored. Absent: none. */
+  readonly ordered?: readonly string[]
+  /** How long a job may have been ready while one of lower priority is claimed. Absent or null: inversions are counted only. */
+  readonly priorityWindowMs?: number | null
+  /** How long after it learned that its lease is lost a handler may still begin an effect. Absent: 1,000. */
+  readonly abortMarginMs?: number
   /** The least that makes the run count. */
   readonly busy: { readonly jobs: number; readonly expiries: number; readonly unknownAnswers: number }
 }
@@ -189,6 +223,6 @@ export type StoreEvent =
   | TickFired
   | FinalState
 
-export type ProcessEvent = EnqueueInvoked | EnqueueEnded | HandlerTold | EffectTold | FaultTold
+export type ProcessEvent = EnqueueInvoked | EnqueueEnded | HandlerTold | EffectTold | AnswerLost | FaultTold
 
 export type HistoryEvent = RunBegun | StoreEvent | ProcessEvent

@@ -35,6 +35,13 @@ export function addStoreOptions(
     .addOption(colorOption())
 }
 
+/** An option that the environment can give as well: --claim-batch is HOLDFAST_CLAIM_BATCH there. */
+export function environmentOption(flags: string, description: string, read?: (text: string) => unknown): Option {
+  const made = new Option(flags, description)
+  if (read !== undefined) made.argParser(read)
+  return made.env(`HOLDFAST_${made.name().replaceAll('-', '_').toUpperCase()}`)
+}
+
 /** Main.ts looks at it before any command runs. */
 function colorOption(): Option {
   return new Option('--color <when>', 'colour (default: auto, in a terminal unless NO_COLOR is set)').choices(

@@ -25,7 +25,7 @@ export const EXIT_CODES_HELP: string = `Exit codes:
   2    usage: an unknown command, a wrong option or filter, a question nobody can be asked without --yes
   3    not found: no such job, queue, schedule, key, bulk action, store or file
   4    cannot connect: the store is away, denies access or takes no writes
-  5    conflict: the job's state does not allow it, or it ended badly
+  5    conflict: the job's state does not allow it, it ended badly, or a port is taken
   6    partially done: some of the jobs were refused
   7    a check failed: of doctor, or the schema is too new, missing or behind
   124  timeout

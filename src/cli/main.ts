@@ -5,18 +5,24 @@ import { type Argument, Command, CommanderError } from 'commander'
 import { VERSION } from '../version.js'
 import type { AddCommand, Cli } from './command.js'
 import { addAudit } from './commands/audit.js'
+import { addBench } from './commands/bench.js'
 import { addBulk } from './commands/bulk/bulk.js'
+import { addChaos } from './commands/chaos.js'
 import { addCompletion } from './commands/completion.js'
 import { addConfig } from './commands/config/config.js'
 import { addDev } from './commands/dev.js'
 import { addDlq } from './commands/dlq/dlq.js'
 import { addDoctor } from './commands/doctor.js'
 import { addEnqueue } from './commands/enqueue.js'
+import { addExperiment } from './commands/experiment.js'
+import { addGen } from './commands/gen.js'
 import { addJobs } from './commands/jobs/jobs.js'
 import { addKeys } from './commands/keys/keys.js'
 import { addMigrate } from './commands/migrate/migrate.js'
 import { addQueues } from './commands/queues/queues.js'
 import { addSchedules } from './commands/schedules/schedules.js'
+import { addServer } from './commands/server.js'
+import { addSimulate } from './commands/simulate.js'
 import { addStats } from './commands/stats.js'
 import { addTail } from './commands/tail.js'
 import { addTop } from './commands/top.js'
@@ -28,14 +34,15 @@ import { type ColorChoice, Output } from './terminal.js'
 
 /** In the order the help lists them. */
 const COMMANDS: readonly AddCommand[] = [
-  ...[addDev, addWorker, addEnqueue],
+  ...[addDev, addWorker, addServer, addEnqueue],
   ...[addJobs, addDlq, addQueues, addSchedules, addWorkers, addBulk],
   ...[addStats, addTop, addTail, addAudit],
   ...[addDoctor, addMigrate, addKeys, addConfig, addCompletion],
+  ...[addBench, addGen, addChaos, addSimulate, addExperiment],
 ]
 
 const START_HELP = `Start here:
-  $ holdfast dev             a store, a worker and examples to watch
+  $ holdfast dev             a store, a worker, the dashboard and examples to watch
   $ holdfast worker --help   every command explains itself, with examples
 
 What was asked for goes to stdout, everything else to stderr; --json is for programs.`

@@ -94,7 +94,11 @@ export function visible(text: string): string {
 
 /** A value as JSON that is the same value to a program and harmless to a terminal. */
 export function visibleJson(value: unknown, indent = 2): string {
-  const text = JSON.stringify(value, null, indent) ?? 'null'
+  return harmlessJson(JSON.stringify(value, null, indent) ?? 'null')
+}
+
+/** The same of JSON that somebody else has written. */
+export function harmlessJson(text: string): string {
   // Inside JSON these occur in strings only, where the escape means the same; line breaks are the layout's own.
   return text.replace(UNSAFE, (unit) => (unit === '\n' ? unit : escapeUnit(unit)))
 }

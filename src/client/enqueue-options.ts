@@ -33,6 +33,9 @@ export interface EnqueueOptions extends LimitOptions {
   readonly onParentDead?: 'cancel' | 'run'
   /** Added to the definition's; at most 16 together. */
   readonly tags?: readonly string[]
+  /** The W3C trace context it belongs to, `00-<trace>-<span>-<flags>`, kept with the job. Default: what the connection's
+   *  tracer gives, or none. For those who pass on what they were sent, as the HTTP API does. */
+  readonly traceparent?: string
   /** The caller's own transaction: the job exists exactly if that commits. Call `wake(queue)` after the commit to have it
    *  started at once instead of at the next look. */
   readonly tx?: Queryable
@@ -46,6 +49,24 @@ export type JobTarget = JobDefinition | string
 /** What an enqueue says about its job, complete. */
 export type JobTerms = Omit<NewJob, 'id' | 'payload' | 'trace'>
 
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** True for text that is a W3C trace context. */
+export function isTraceparent(value: unknown): value is string {
+  return typeof value === 'string' && TRACEPARENT.test(value)
+}
+
+/** What the enqueue says about its trace, or null. Raises `invalid_option` for what is no trace context. */
+export function resolveTrace(options: EnqueueOptions | undefined): string | null {
+  const value = options?.traceparent
+  if (value === undefined) return null
+  if (isTraceparent(value)) return value
+  throw new HoldfastError(
+    'invalid_option',
+    `traceparent must be a W3C trace context such as 00-<32 hex digits>-<16 hex digits>-01, got ${show(value)}`,
+  )
+}
+
 const KNOWN = [
   'queue',
   'priority',
@@ -56,6 +77,7 @@ const KNOWN = [
   'after',
   'onParentDead',
   'tags',
+  'traceparent',
   'tx',
   'signal',
 ]

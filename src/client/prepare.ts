@@ -5,7 +5,14 @@ import { HoldfastError } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
 import { type Checked, checkPayload } from '../core/payload.js'
-import { definitionOf, type EnqueueOptions, type JobTarget, type JobTerms, resolveTerms } from './enqueue-options.js'
+import {
+  definitionOf,
+  type EnqueueOptions,
+  type JobTarget,
+  type JobTerms,
+  resolveTerms,
+  resolveTrace,
+} from './enqueue-options.js'
 
 /** What preparing needs from the client. */
 export interface Preparation {
@@ -24,15 +31,16 @@ export function prepareJob(
   options: EnqueueOptions | undefined,
 ): NewJob | Promise<NewJob> {
   const terms = resolveTerms(target, options)
+  const trace = resolveTrace(options) ?? preparation.trace
   const text = encodeChecked(target, payload, preparation.payloadBytesMax)
-  if (typeof text === 'string') return makeJob(preparation, terms, text)
-  return text.then((checked) => makeJob(preparation, terms, checked))
+  if (typeof text === 'string') return makeJob(preparation.nextId(), terms, text, trace)
+  return text.then((checked) => makeJob(preparation.nextId(), terms, checked, trace))
 }
 
 // Field by field: a spread made a quarter of an enqueue's cost here, and slower objects for the store to read.
-function makeJob(preparation: Preparation, terms: JobTerms, payload: string): NewJob {
+function makeJob(id: string, terms: JobTerms, payload: string, trace: string | null): NewJob {
   return {
-    id: preparation.nextId(),
+    id,
     queue: terms.queue,
     type: terms.type,
     payload,
@@ -44,7 +52,7 @@ function makeJob(preparation: Preparation, terms: JobTerms, payload: string): Ne
     after: terms.after,
     onParentDead: terms.onParentDead,
     tags: terms.tags,
-    trace: preparation.trace,
+    trace,
   }
 }
 

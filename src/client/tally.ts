@@ -4,7 +4,7 @@
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
 import type { SettledJob } from '../core/job.js'
-import type { QueueTally, TallySink } from '../core/operating.js'
+import { NO_TALLY, type QueueTally, type TallySink } from '../core/operating.js'
 import type { Ports, Timer } from '../core/ports.js'
 import type { JobState } from '../core/states.js'
 import { BATCH_MAX, type Store } from '../core/store.js'
@@ -60,7 +60,7 @@ export class Tally implements TallySink {
   #of(queue: string): Counts {
     let counts = this.#counts.get(queue)
     if (counts === undefined) {
-      counts = nothing(queue)
+      counts = { queue, ...NO_TALLY }
       this.#counts.set(queue, counts)
     }
     if (this.#timer === null && !this.#isClosed) {
@@ -91,22 +91,6 @@ export class Tally implements TallySink {
       // Told once: while the store is away the others say so often enough.
       if (!this.#contact.isLost) this.#contact.lost(error)
     }
-  }
-}
-
-function nothing(queue: string): Counts {
-  return {
-    queue,
-    enqueued: 0,
-    claimed: 0,
-    succeeded: 0,
-    failed: 0,
-    retried: 0,
-    dead: 0,
-    cancelled: 0,
-    rescued: 0,
-    waitMsTotal: 0,
-    runMsTotal: 0,
   }
 }
 

@@ -1,6 +1,6 @@
 // Why a job stands where it does, and what would move it on. Pure: from the facts the store gives to plain words.
 
-import type { JobView } from './job.js'
+import type { JobSummary } from './job.js'
 import type { Standing } from './operating.js'
 import { type DeadReason, isFinished, type JobState } from './states.js'
 
@@ -97,7 +97,7 @@ function finished({ job, nowMs }: Standing): Finding {
   })
 }
 
-const WHY_DEAD: Readonly<Record<DeadReason, (job: JobView) => string>> = {
+const WHY_DEAD: Readonly<Record<DeadReason, (job: JobSummary) => string>> = {
   attempts: (job) => `it used up its ${count(job.maxAttempts, 'attempt')}`,
   dropped: () => 'its handler dropped it, or the error was not worth another attempt',
   expired: () => 'it was too old to run',
@@ -270,7 +270,7 @@ function behind({ ahead, job }: Standing): Finding[] {
 
 const ERROR_LENGTH_MAX = 200
 
-function errorText({ error }: JobView): string {
+function errorText({ error }: JobSummary): string {
   const text = `${error!.name}: ${error!.message}`.replace(/\s+/g, ' ')
   return text.length > ERROR_LENGTH_MAX ? `${text.slice(0, ERROR_LENGTH_MAX)}…` : text
 }

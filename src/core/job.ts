@@ -188,8 +188,8 @@ export type TimeMatch =
 
 /**
  * What a list is narrowed to; `parseFilter` reads it from text. Fields that are absent match everything, all that are
- * present must match. A list of values matches any of them, and an empty one nothing. Lists of lists are terms that must
- * match each. In queues, types and workers `*` stands for any run of characters.
+ * present must match. A list of values matches any of them; an empty one matches nothing in a store, and has no text, so
+ * callers of the library are refused with `invalid_filter`. Lists of lists are terms that must match each. In queues, types and workers `*` stands for any run of characters.
  */
 export interface JobFilter {
   readonly states?: readonly JobState[]

@@ -1,7 +1,7 @@
 // What operators see of a queue and what they ask of it beyond single jobs: overviews, series, groups of dead jobs, bulk
 // actions, keys, the audit log, the store's health.
 
-import type { JobFilter, JobView, QueueStats, QueueView, SettledJob, WorkerView } from './job.js'
+import type { JobFilter, JobSummary, QueueStats, QueueView, SettledJob, WorkerView } from './job.js'
 import type { JobState } from './states.js'
 
 /** Tallies and samples are kept in steps of this length. */
@@ -40,6 +40,20 @@ export interface QueueTally {
   readonly waitMsTotal: number
   /** Time in handlers. */
   readonly runMsTotal: number
+}
+
+/** A tally of nothing. */
+export const NO_TALLY: Omit<QueueTally, 'queue'> = {
+  enqueued: 0,
+  claimed: 0,
+  succeeded: 0,
+  failed: 0,
+  retried: 0,
+  dead: 0,
+  cancelled: 0,
+  rescued: 0,
+  waitMsTotal: 0,
+  runMsTotal: 0,
 }
 
 /** Where what happens in a process is counted. */
@@ -128,7 +142,7 @@ export interface DeadGroup {
 
 /** What a job's standing depends on. */
 export interface Standing {
-  readonly job: JobView
+  readonly job: JobSummary
   readonly queuePaused: boolean
   /** Of a ready job: how many of its queue would be claimed before it, counted up to 10,000. */
   readonly ahead: CountResult

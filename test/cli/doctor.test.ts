@@ -168,6 +168,70 @@ describe('doctor', () => {
     expect(answer).toMatchObject({ isDurable: false, isHealthy: false, version: expect.stringContaining('PostgreSQL') })
   })
 
+  test('names who holds a transaction open, for how long, and how to end it', async () => {
+    const holder = new pg.Client({ connectionString: store.url, application_name: 'forgotten-report' })
+    await holder.connect()
+    const { rows } = await holder.query('SELECT pg_backend_pid() AS pid')
+    const { pid } = rows[0] as { pid: number }
+    await holder.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
+    await holder.query('SELECT count(*) FROM pg_class')
+    try {
+      // Something must have happened since, or there is nothing it keeps from removal.
+      await store.holdfast.enqueue('later', null, { delay: '1h' })
+
+      const quiet = await store.holdfastCommand(['doctor'])
+      const check = await horizonOnceHeld()
+      const text = await store.holdfastCommand(['doctor', '--horizon-warn', '1s'])
+
+      expect(quiet.stdout).toMatch(/^ok +horizon /m)
+      expect(check).toMatchObject({ level: 'warning', mend: [`SELECT pg_terminate_backend(${pid});`] })
+      expect(check.text).toMatch(
+        new RegExp(`^an open transaction \\(pid ${pid}, user \\S+, forgotten-report, idle in transaction\\) has kept`),
+      )
+      expect(check.text).toMatch(/dead rows for \d+(\.\d)? s/)
+      expect(text.stdout).toContain(`pid ${pid}`)
+    } finally {
+      await holder.end()
+    }
+  })
+
+  /** Asks until the transaction is old enough. */
+  async function horizonOnceHeld(): Promise<{ level: string; text: string; mend: string[] }> {
+    for (let tries = 0; ; tries++) {
+      const { stdout } = await store.holdfastCommand(['doctor', '--horizon-warn', '1s', '--json'])
+      const { checks } = JSON.parse(stdout) as {
+        checks: { name: string; level: string; text: string; mend: string[] }[]
+      }
+      const check = checks.find(({ name }) => name === 'horizon')!
+      if (check.level !== 'ok' || tries === 30) return check
+    }
+  }
+
+  test('a role that commits without waiting, or may only read, is told with what mends it', async () => {
+    const role = `doctor_${process.pid}`
+    const sql = new pg.Client({ connectionString: store.url })
+    await sql.connect()
+    const reaching = new URL(store.url)
+    reaching.username = role
+    reaching.password = 'secret'
+    try {
+      await sql.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD 'secret'`)
+      await sql.query(`ALTER ROLE ${role} SET synchronous_commit = off`)
+      const careless = await store.holdfastCommand(['doctor', '--url', reaching.href])
+      await sql.query(`ALTER ROLE ${role} SET default_transaction_read_only = on`)
+      const reader = await store.holdfastCommand(['doctor', '--url', reaching.href])
+
+      expect(careless.stdout).toMatch(/^warning +synchronous_commit +off on the server; Holdfast turns it on/m)
+      expect(careless.stdout).toContain('ALTER ROLE CURRENT_USER SET synchronous_commit = on;')
+      expect(reader.code).toBe(7)
+      expect(reader.stdout).toMatch(/^FAILED +writable +default_transaction_read_only is on/m)
+      expect(`${careless.stdout}${reader.stdout}`).not.toContain('secret')
+    } finally {
+      await sql.query(`DROP ROLE IF EXISTS ${role}`)
+      await sql.end()
+    }
+  })
+
   test('a schema that is missing is told, and not made', async () => {
     const answer = await store.json(['doctor', '--schema', `${store.schema}_none`], 7)
     const again = await store.json(['migrate', 'status', '--schema', `${store.schema}_none`], 7)

@@ -117,7 +117,10 @@ describe('jobs show', () => {
   test('what a job contains cannot move a cursor, set a colour or reorder a line', async () => {
     const hostile = '\u001b[2J\u001b]0;owned\u0007\u009b31m\u202e\r\nnext\u0000'
     const project = await makeProject({ 'jobs.js': HOSTILE_JOBS })
-    const worker = start(['worker', './jobs.js', '--log', 'all'], { ...at, cwd: project })
+    const worker = start(['worker', './jobs.js', '--log-level', 'debug', '--log-format', 'pretty'], {
+      ...at,
+      cwd: project,
+    })
     const id = await enqueue('hostile', JSON.stringify({ [hostile]: hostile }), '--queue', 'hostile')
     const line = await worker.line(/hostile .* dead:/)
 

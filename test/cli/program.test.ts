@@ -14,7 +14,7 @@ const GROUPS: Readonly<Record<string, string>> = {
   config: 'show',
 }
 const COMMANDS = [
-  ...['dev', 'worker', 'enqueue', 'stats', 'top', 'tail', 'audit', 'doctor', 'migrate'],
+  ...['dev', 'worker', 'server', 'enqueue', 'stats', 'top', 'tail', 'audit', 'doctor', 'migrate'],
   ...Object.entries(GROUPS).flatMap(([group, names]) => names.split(' ').map((name) => `${group} ${name}`)),
 ]
 
@@ -62,7 +62,15 @@ describe('usage', () => {
     { line: 'enqueue', says: "missing required argument 'type'" },
     { line: 'enqueue a --priority high', says: 'It must be a whole number.' },
     { line: 'enqueue a --delay soon', says: 'It must be a duration such as 250ms' },
-    { line: 'worker jobs.js --log loud', says: 'Allowed choices are all, problems, none.' },
+    { line: 'worker jobs.js --log-level loud', says: 'Allowed choices are debug, info, warn, error, silent.' },
+    { line: 'worker jobs.js --metrics-port high', says: 'It must be a whole number.' },
+    { line: 'server --log-format xml', says: 'Allowed choices are pretty, json.' },
+    { line: 'server --port 70000', says: 'port must be a whole number from 0 to 65535' },
+    { line: 'server --host 0.0.0.0', says: '--api-keys (make one with `holdfast keys create`)' },
+    { line: 'server --base-path queue/', says: 'basePath must be' },
+    { line: 'server --trust-proxy nowhere', says: 'proxy.peers must be addresses or networks' },
+    { line: 'server --proxy-header x-user', says: 'give their addresses with --trust-proxy' },
+    { line: 'server --allow-host Queue.Example.com', says: 'a host must be as browsers send it' },
     { line: '', says: 'Usage: holdfast' },
   ])('`holdfast $line` is refused with 2 and on stderr', async ({ line, says }) => {
     const { code, stdout, stderr } = await run(line.split(' ').filter(Boolean))

@@ -45,11 +45,16 @@ export const handlers = [
 ]
 `
 
+const PRETTY = ['--log-format', 'pretty']
+
 /** A worker on a queue of its own; resolves when it works. */
 async function startWorker(queue: string, ...args: string[]): Promise<Running> {
   const cwd = await makeProject({ 'jobs.js': JOBS })
   const env = { ...at.env, TEST_QUEUE: queue }
-  const running = start(['worker', './jobs.js', '--log', 'all', ...args], { cwd, env })
+  const running = start(['worker', './jobs.js', '--log-level', 'debug', '--log-format', 'pretty', ...args], {
+    cwd,
+    env,
+  })
   if (!args.includes('--json')) await running.line(/^worker \S+: 6 types/)
   return running
 }
@@ -90,7 +95,10 @@ describe('the module', () => {
       'list.js': `import { defineJob } from 'holdfast'; export default [defineJob('quick').handle(() => 1)]`,
       'old.cjs': `const { defineJob } = require('holdfast'); exports.handlers = [defineJob('quick').handle(() => 1)]`,
     })
-    const both = [start(['worker', 'list.js'], { ...at, cwd }), start(['worker', 'old.cjs'], { ...at, cwd })]
+    const both = [
+      start(['worker', 'list.js', ...PRETTY], { ...at, cwd }),
+      start(['worker', 'old.cjs', ...PRETTY], { ...at, cwd }),
+    ]
 
     for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 at once/)
   })
@@ -114,7 +122,7 @@ describe('the module', () => {
     const cwd = await makeProject({ 'jobs.ts': TYPED })
     await mkdir(join(cwd, 'node_modules', 'tsx'))
     for (const [name, text] of Object.entries(TSX)) await writeFile(join(cwd, 'node_modules', 'tsx', name), text)
-    const running = start(['worker', './jobs.ts'], { ...at, cwd })
+    const running = start(['worker', './jobs.ts', ...PRETTY], { ...at, cwd })
 
     await running.line(/^worker \S+: 1 type in default, 10 at once/)
   })
@@ -144,7 +152,7 @@ describe('running', () => {
     const cwd = await makeProject({ 'jobs.js': JOBS })
     const env = { ...at.env, TEST_QUEUE: 'theirs', HOLDFAST_QUEUES: 'one,two', HOLDFAST_CONCURRENCY: '3' }
 
-    const running = start(['worker', './jobs.js', '--concurrency', '7'], { cwd, env })
+    const running = start(['worker', './jobs.js', '--concurrency', '7', ...PRETTY], { cwd, env })
 
     await running.line(/: 6 types in one, two, 7 at once/)
   })
@@ -194,7 +202,10 @@ describe('running', () => {
     const cwd = await makeProject({
       'jobs.js': `${JOBS}\nprocess.on('SIGUSR2', () => { throw new Error('nobody owns this') })`,
     })
-    const worker = start(['worker', './jobs.js', '--log', 'all'], { cwd, env: { ...at.env, TEST_QUEUE: queue } })
+    const worker = start(['worker', './jobs.js', '--log-level', 'debug', '--log-format', 'pretty'], {
+      cwd,
+      env: { ...at.env, TEST_QUEUE: queue },
+    })
     const { id } = await holdfast.enqueue('slow', null, { queue })
     await worker.line(/slow .* started$/)
     worker.signal('SIGUSR2')

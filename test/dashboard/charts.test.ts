@@ -27,11 +27,11 @@ const points = readSeries({
 })
 
 describe('lines', () => {
-  test('counts of a step become happenings per second', () => {
+  test('counts of a step become happenings per second, but for the step that is not over', () => {
     const [succeeded, enqueued] = throughputLines(points, 10)
 
-    expect(succeeded!.values).toEqual([4, 1])
-    expect(enqueued!.values).toEqual([5, 2])
+    expect(succeeded!.values).toEqual([4, null])
+    expect(enqueued!.values).toEqual([5, null])
     expect(timesOf(points)).toEqual([1_794_744_000, 1_794_744_010])
   })
 

@@ -141,7 +141,9 @@ describe('compose.yaml', () => {
   test('has the whole of it, each image at a version', () => {
     const images = Object.values(services).flatMap(({ image }) => image ?? [])
 
-    expect(Object.keys(services).sort()).toEqual(['grafana', 'postgres', 'prometheus', 'redis', 'server', 'worker'])
+    expect(Object.keys(services).sort()).toEqual([
+      ...['grafana', 'postgres', 'prometheus', 'redis', 'scrape-key', 'server', 'worker'],
+    ])
     expect(images.filter((image) => !/:v?\d+\.\d+(\.\d+)?(-\w+)?$/.test(image))).toEqual([])
     expect(read('Dockerfile').match(/^FROM \S+/gm)).toEqual(Array(2).fill('FROM node:20.20.2-bookworm-slim'))
   })

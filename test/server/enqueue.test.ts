@@ -2,6 +2,7 @@
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connect, defineJob, type Holdfast } from '../../src/index.js'
 import { createServer, type Listening, type Server } from '../../src/server/index.js'
@@ -87,6 +88,32 @@ async function curlFile(path: string, body: unknown): Promise<Sent> {
   const response = await fetch(`${listening.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
+
+test('the trace a request is part of is kept with its jobs; what cannot be read is as if it were not there', async () => {
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  const post = async (path: string, trace: string, body: object) => {
+    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json', traceparent: trace }
+    return fetch(`${listening.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  }
+  const queue = `traced_${process.pid}`
+  const job = (type: string) => ({ type, queue })
+
+  const one = await post('/v1/jobs', traceparent, job('one'))
+  const many = await post('/v1/jobs/batch', traceparent, { jobs: [job('two'), job('three')] })
+  const odd = await post('/v1/jobs', '00-not-a-trace', job('four'))
+  const sql = new pg.Client({ connectionString: testServerUrl() })
+  await sql.connect()
+  const { rows } = await sql.query(`SELECT type, options ->> 'trace' AS trace FROM "${schema}".jobs WHERE queue = $1`, [
+    queue,
+  ])
+  await sql.end()
+
+  expect([one.status, many.status, odd.status]).toEqual([201, 200, 201])
+  const traces = Object.fromEntries(
+    (rows as { type: string; trace: string | null }[]).map((row) => [row.type, row.trace]),
+  )
+  expect(traces).toEqual({ one: traceparent, two: traceparent, three: traceparent, four: null })
+})
 
 test('what the library refuses is a problem with its code', async () => {
   const post = (body: unknown) => curl('/v1/jobs', body)

@@ -4,7 +4,7 @@ import pg from 'pg'
 import { connect, type Holdfast } from '../../src/index.js'
 import { testServerUrl } from './postgres.js'
 import { Processes, type WorkerConfig, type WorkerProcess } from './processes.js'
-import { FaultProxy } from './proxy.js'
+import { FaultProxy } from '../../lab/chaos/proxy.js'
 
 let count = 0
 

@@ -49,7 +49,8 @@ export function ChartPanel({ queue }: { readonly queue: string | null }): ReactN
   }, [points, range])
   if (points === null && series.error !== null) return <Failed error={series.error} onRetry={series.refresh} />
   const { times } = charts
-  const group = queue ?? 'all'
+  // Not the name alone: the chart keeps groups in a plain object, which a queue named `constructor` would break.
+  const group = queue === null ? 'all' : `queue ${queue}`
   return (
     <div className="charts" aria-busy={points === null}>
       <Chart

@@ -26,17 +26,26 @@ export function timesOf(points: readonly SeriesPoint[]): readonly number[] {
 }
 
 export function throughputLines(points: readonly SeriesPoint[], stepS: number): readonly Line[] {
+  const rate = ratesOf(points, stepS)
   return [
-    { label: 'succeeded', colour: '--state-succeeded', values: points.map(({ succeeded }) => succeeded / stepS) },
-    { label: 'enqueued', colour: '--state-scheduled', values: points.map(({ enqueued }) => enqueued / stepS) },
+    { label: 'succeeded', colour: '--state-succeeded', values: rate('succeeded') },
+    { label: 'enqueued', colour: '--state-scheduled', values: rate('enqueued') },
   ]
 }
 
 export function failureLines(points: readonly SeriesPoint[], stepS: number): readonly Line[] {
+  const rate = ratesOf(points, stepS)
   return [
-    { label: 'failed attempts', colour: '--state-retrying', values: points.map(({ failed }) => failed / stepS) },
-    { label: 'dead', colour: '--state-dead', values: points.map(({ dead }) => dead / stepS) },
+    { label: 'failed attempts', colour: '--state-retrying', values: rate('failed') },
+    { label: 'dead', colour: '--state-dead', values: rate('dead') },
   ]
+}
+
+type Counted = 'succeeded' | 'enqueued' | 'failed' | 'dead'
+
+/** The step that is not over yet has no rate: it would look like a fall to nothing, every time. */
+function ratesOf(points: readonly SeriesPoint[], stepS: number): (name: Counted) => readonly (number | null)[] {
+  return (name) => points.map((point, index) => (index === points.length - 1 ? null : point[name] / stepS))
 }
 
 export function depthLines(points: readonly SeriesPoint[]): readonly Line[] {

@@ -1,4 +1,4 @@
-// holdfast dev: a store, a worker and examples in one process, to see what becomes of jobs. `npm start` runs it.
+// holdfast dev: a store, a worker, the dashboard and examples in one process, to see what becomes of jobs. `npm start` runs it.
 
 import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -7,17 +7,28 @@ import type { HoldfastEvent } from '../../core/events.js'
 import { redactUrl } from '../../core/url.js'
 import type { Holdfast } from '../../holdfast.js'
 import { attributeUncaught } from '../../worker/current-job.js'
-import { addExamples, type Cli } from '../command.js'
-import { addStoreOptions, type ChosenStore, describeStore, openStore, type StoreFlags } from '../connection.js'
+import { wholeNumber } from '../arguments.js'
+import { addExamples, type Cli, writeJsonLine } from '../command.js'
+import {
+  addStoreOptions,
+  type ChosenStore,
+  describeStore,
+  openStore,
+  environmentOption as option,
+  type StoreFlags,
+} from '../connection.js'
 import { printBanner } from '../dev/banner.js'
-import { DEV_QUEUE, exampleHandlers } from '../dev/examples.js'
-import { enqueueExamples, scheduleExample, trickle } from '../dev/show.js'
+import { type Dashboard, openDashboard } from '../dev/dashboard.js'
+import { DEV_QUEUES, exampleHandlers } from '../dev/examples.js'
+import { enqueueExamples, foundIn, scheduleExample, trickle } from '../dev/show.js'
 import { Tally } from '../dev/tally.js'
 import { CliError } from '../errors.js'
 import { writeEvent } from '../event-json.js'
 import { EXIT } from '../exit-codes.js'
 import { Lifetime } from '../lifetime.js'
 import { LinePrinter } from '../lines.js'
+import { type Log, openLog } from '../log/log.js'
+import { addLogOptions, type LogFlags } from '../log/options.js'
 import { type Line, Narrator } from '../narrator.js'
 import { spanText } from '../times.js'
 
@@ -25,24 +36,31 @@ const FOLDER_DEFAULT = '.holdfast'
 const CONCURRENCY = 8
 const DRAIN_MS = 15_000
 
+interface DevFlags extends StoreFlags, LogFlags {
+  readonly port?: number
+}
+
 export function addDev(parent: Command, cli: Cli): void {
   const command = parent
     .command('dev')
-    .summary('start a store, a worker and examples, and watch')
+    .summary('start a store, a worker, the dashboard and examples')
     .description(
-      'Starts an embedded store, a worker and examples, and tells what becomes of them. The store stays: the next start ' +
-        'goes on where it was. HOLDFAST_URL and DATABASE_URL are not looked at, so that no example lands in a real store.',
+      'Starts an embedded store, a worker, the HTTP API with the dashboard and examples, and tells what becomes of them. ' +
+        'The store stays: the next start goes on where it was. HOLDFAST_URL and DATABASE_URL are not looked at, so that no example lands in a real store.',
     )
     .argument('[folder]', `where the store is (default: ${FOLDER_DEFAULT})`)
-    .action((folder: string | undefined, flags: StoreFlags) => dev(cli, folder, flags))
+    .addOption(option('--port <port>', 'of the dashboard; another one where it is taken (default: 4680)', wholeNumber))
+    .action((folder: string | undefined, flags: DevFlags) => dev(cli, folder, flags))
+  addLogOptions(command, { format: 'pretty, which is told on stdout' })
   addStoreOptions(command, { json: 'tell it as JSON, one event a line', url: 'a store elsewhere, instead of a folder' })
   addExamples(command, [
     ['holdfast dev', 'everything in this folder, under .holdfast'],
-    ['holdfast dev --url postgres://localhost/playground', 'on a server of yours, in its queue "dev"'],
+    ['holdfast dev --url postgres://localhost/playground', 'on a server of yours, in queues named dev…'],
+    ['holdfast dev --port 8080', 'the dashboard elsewhere'],
   ])
 }
 
-async function dev(cli: Cli, folder: string | undefined, flags: StoreFlags): Promise<void> {
+async function dev(cli: Cli, folder: string | undefined, flags: DevFlags): Promise<void> {
   const lifetime = new Lifetime(cli, {
     // A terminal that is closed hangs up; without this the server would be left running.
     signals: ['SIGINT', 'SIGTERM', 'SIGHUP'],
@@ -51,11 +69,18 @@ async function dev(cli: Cli, folder: string | undefined, flags: StoreFlags): Pro
   const store = chooseDevStore(folder, flags)
   const isNew = store.folder !== null && !existsSync(join(store.folder, 'data'))
   if (isNew) cli.stderr.line('starting PostgreSQL in a new folder, which takes a few seconds…')
-  const holdfast = await openStore(store, flags, { retention: '1d' })
-  const show = new Show(cli, flags, holdfast)
+  // What dev tells on stdout is the answer to the command, whoever reads it; only asked for is it a log instead.
+  const log = await openLog(cli, { ...flags, logFormat: flags.logFormat ?? 'pretty' }, [])
+  const holdfast = await openStore(store, flags, { retention: '1d', ...log.connectOptions })
+  const show = new Show(cli, flags, { holdfast, log })
   try {
-    await show.open(store, isNew)
-    if (!lifetime.signal.aborted) await show.run(lifetime)
+    const dashboard = await openDashboard(holdfast, { port: flags.port, log: log.served })
+    try {
+      await show.open(store, { isNew, dashboard })
+      if (!lifetime.signal.aborted) await show.run(lifetime)
+    } finally {
+      await dashboard.close()
+    }
   } finally {
     await holdfast.close()
   }
@@ -71,8 +96,9 @@ function chooseDevStore(folder: string | undefined, { url }: StoreFlags): Chosen
 /** One run of dev, and how it is told. */
 class Show {
   readonly #cli: Cli
-  readonly #flags: StoreFlags
+  readonly #flags: DevFlags
   readonly #holdfast: Holdfast
+  readonly #log: Log
   readonly #tally = new Tally()
   readonly #narrator: Narrator
   readonly #printer: LinePrinter
@@ -80,10 +106,11 @@ class Show {
     this.#tell({ subject: job.type, id: job.id, text, tone: 'quiet', isRoutine: true })
   })
 
-  constructor(cli: Cli, flags: StoreFlags, holdfast: Holdfast) {
+  constructor(cli: Cli, flags: DevFlags, { holdfast, log }: { readonly holdfast: Holdfast; readonly log: Log }) {
     this.#cli = cli
     this.#flags = flags
     this.#holdfast = holdfast
+    this.#log = log
     this.#printer = new LinePrinter(
       cli.stdout,
       this.#handlers.map(({ definition }) => definition.type),
@@ -92,7 +119,7 @@ class Show {
   }
 
   readonly #tell = (line: Line): void => {
-    if (this.#flags.json !== true) this.#printer.print(line)
+    if (this.#log.isPretty) this.#printer.print(line)
   }
 
   readonly #hear = (event: HoldfastEvent): void => {
@@ -102,38 +129,48 @@ class Show {
   }
 
   #say(text: string): void {
-    if (this.#flags.json !== true) this.#cli.stdout.line(text)
+    if (this.#log.isPretty) this.#cli.stdout.line(text)
   }
 
   /** Says what is there, makes the schedule and enqueues the examples. */
-  async open(store: ChosenStore, isNew: boolean): Promise<void> {
+  async open(store: ChosenStore, { isNew, dashboard }: { isNew: boolean; dashboard: Dashboard }): Promise<void> {
     const holdfast = this.#holdfast
-    if (this.#flags.json === true) holdfast.on((event) => writeEvent(this.#cli, event))
-    else {
-      const isKnown = (await holdfast.queues()).some(({ name }) => name === DEV_QUEUE)
-      const found = isKnown ? await holdfast.stats(DEV_QUEUE) : null
-      const urlOption = store.url === 'memory:' ? null : needsUrl(store) ? ` --url ${quoted(store)}` : ''
-      const types = this.#handlers.length
-      printBanner(this.#cli.stdout, {
-        store: whereText(store),
-        isNew,
-        found,
-        types,
-        concurrency: CONCURRENCY,
-        urlOption,
+    if (this.#flags.json === true) {
+      writeJsonLine(this.#cli, {
+        at: new Date(),
+        event: 'dev.listening',
+        url: dashboard.url,
+        signInUrl: dashboard.signInUrl,
       })
+      holdfast.on((event) => writeEvent(this.#cli, event))
+    } else if (this.#log.isPretty) {
+      await this.#printBanner(store, isNew, dashboard)
       holdfast.on(this.#hear)
-    }
+    } else this.#cli.stderr.line(`open ${dashboard.signInUrl}`)
     holdfast.on(this.#tally.hear)
     await enqueueExamples(holdfast, this.#tell)
     await scheduleExample(holdfast)
   }
 
+  async #printBanner(store: ChosenStore, isNew: boolean, dashboard: Dashboard): Promise<void> {
+    const known = await this.#holdfast.queues()
+    const isKnown = known.some(({ name }) => (DEV_QUEUES as readonly string[]).includes(name))
+    printBanner(this.#cli.stdout, {
+      store: whereText(store),
+      isNew,
+      found: isKnown ? await foundIn(this.#holdfast) : null,
+      dashboard: dashboard.signInUrl,
+      note: dashboard.note,
+      types: this.#handlers.length,
+      concurrency: CONCURRENCY,
+      urlOption: store.url === 'memory:' ? null : needsUrl(store) ? ` --url ${quoted(store)}` : '',
+    })
+  }
+
   /** Works until it is time to stop, then drains. */
   async run(lifetime: Lifetime): Promise<void> {
     const worker = this.#holdfast.worker({
-      handlers:
-        this.#flags.json === true ? this.#handlers : this.#handlers.map((handler) => this.#narrator.watch(handler)),
+      handlers: this.#log.isPretty ? this.#handlers.map((handler) => this.#narrator.watch(handler)) : this.#handlers,
       concurrency: CONCURRENCY,
       // Short, so that after a kill the next start is seen to go on with what was running.
       lease: '10s',

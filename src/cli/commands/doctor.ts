@@ -1,6 +1,8 @@
 // holdfast doctor: what durability one really has, what is wrong with the store, and how to mend it.
 
 import type { Command } from 'commander'
+import type { Duration } from '../../core/duration.js'
+import { duration } from '../arguments.js'
 import { addExamples, type Cli, writeJson } from '../command.js'
 import {
   addStoreOptions,
@@ -9,12 +11,17 @@ import {
   checkExists,
   chooseStore,
   openStore,
+  environmentOption as option,
   type StoreFlags,
 } from '../connection.js'
 import { type Check, checksOf, durabilityOf, type Level } from '../doctor/checks.js'
 import type { Facts } from '../doctor/inspect.js'
 import { EXIT } from '../exit-codes.js'
 import { type Format, visible } from '../terminal.js'
+
+interface DoctorFlags extends StoreFlags {
+  readonly horizonWarn?: Duration
+}
 
 export function addDoctor(parent: Command, cli: Cli): void {
   const command = parent
@@ -25,7 +32,10 @@ export function addDoctor(parent: Command, cli: Cli): void {
         'schema, version, vacuum, connections, pooler and clock, and queues without a worker. Prints the statements that ' +
         'mend what is wrong. Exits with 7 when a check failed; warnings do not count.',
     )
-    .action((flags: StoreFlags) => doctor(cli, flags))
+    .addOption(
+      option('--horizon-warn <duration>', 'how long dead rows may be kept from removal (default: 60s)', duration),
+    )
+    .action((flags: DoctorFlags) => doctor(cli, flags))
   addStoreOptions(command, { json: 'print { store, version, isDurable, durability, checks, isHealthy } as JSON' })
   addExamples(command, [
     ['holdfast doctor', 'before the first job that matters'],
@@ -34,11 +44,12 @@ export function addDoctor(parent: Command, cli: Cli): void {
   ])
 }
 
-async function doctor(cli: Cli, flags: StoreFlags): Promise<void> {
+async function doctor(cli: Cli, flags: DoctorFlags): Promise<void> {
   const store = chooseStore(flags)
   checkExists(store)
   const facts = await atStore(store, () => inspect(store, flags))
-  const checks = checksOf(facts)
+  const { horizonWarn } = flags
+  const checks = checksOf(facts, horizonWarn === undefined ? undefined : { horizonWarnMs: Number(horizonWarn) })
   const isHealthy = checks.every(({ level }) => level !== 'failed')
   if (flags.json === true) {
     const { health, synchronousCommit } = facts

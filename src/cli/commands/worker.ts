@@ -1,27 +1,32 @@
 // holdfast worker: runs the handlers of a module until it is told to stop.
 
-import { type Command, Option } from 'commander'
-import type { Handler } from '../../core/definition.js'
+import type { Command } from 'commander'
+import { checkWhole } from '../../core/check.js'
 import type { Duration } from '../../core/duration.js'
-import type { HoldfastEvent } from '../../core/events.js'
+import type { Emit } from '../../core/events.js'
+import type { Holdfast } from '../../holdfast.js'
+import type { MetricsServer } from '../../metrics/serve.js'
 import { attributeUncaught } from '../../worker/current-job.js'
 import { resolveWorkerOptions, type WorkerOptions } from '../../worker/options.js'
 import { duration, durationOrUnlimited, names, wholeNumber } from '../arguments.js'
 import { addExamples, type Cli } from '../command.js'
-import { addStoreOptions, chooseStore, openStore, type StoreFlags } from '../connection.js'
-import { isRoutine, writeEvent } from '../event-json.js'
+import { addStoreOptions, chooseStore, openStore, environmentOption as option, type StoreFlags } from '../connection.js'
+import { CliError } from '../errors.js'
+import { EXIT } from '../exit-codes.js'
 import { loadHandlers } from '../handler-module.js'
 import { Lifetime } from '../lifetime.js'
-import { LinePrinter } from '../lines.js'
-import { Narrator } from '../narrator.js'
+import { type Log, openLog } from '../log/log.js'
+import { addLogOptions, type LogFlags } from '../log/options.js'
+import { atPort } from '../ports.js'
 
-interface WorkerFlags extends StoreFlags {
+interface WorkerFlags extends StoreFlags, LogFlags {
   readonly queues?: readonly string[]
   readonly concurrency?: number
   readonly claimBatch?: number
   readonly visibilityTimeout?: Duration
   readonly drainTimeout?: Duration | null
-  readonly log: 'all' | 'problems' | 'none'
+  readonly metricsPort?: number
+  readonly metricsHost?: string
 }
 
 export function addWorker(parent: Command, cli: Cli): void {
@@ -42,28 +47,22 @@ export function addWorker(parent: Command, cli: Cli): void {
     )
     .addOption(option('--drain-timeout <duration>', 'or `unlimited` (default: 15s)', durationOrUnlimited))
     .addOption(
-      new Option('--log <what>', 'what is told: on stderr, or with --json on stdout')
-        .choices(['all', 'problems', 'none'])
-        .default('problems')
-        .env('HOLDFAST_LOG'),
+      option('--metrics-port <port>', 'serve Prometheus metrics there, at /metrics (default: none)', wholeNumber),
     )
+    .addOption(option('--metrics-host <address>', 'the address of that port (default: 127.0.0.1)'))
     .action((module: string, flags: WorkerFlags) => work(cli, module, flags))
-  addStoreOptions(command, { json: 'tell it as JSON, one event a line' })
+  addLogOptions(command)
+  addStoreOptions(command, { json: 'print what happens to jobs on stdout, one event a line, instead of the log' })
   addExamples(command, [
     ['holdfast worker ./jobs.js', 'every queue its handlers are defined for'],
     ['holdfast worker ./jobs.ts', 'TypeScript'],
     ['holdfast worker ./jobs.js --queues email,default --concurrency 64', 'two queues, 64 jobs at once'],
     [
-      'HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log all',
+      'HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log-level debug',
       'settings from the environment; a line for each job',
     ],
+    ['holdfast worker ./jobs.js --metrics-port 9464', 'with metrics at http://127.0.0.1:9464/metrics'],
   ])
-}
-
-/** An option that the environment can give as well: --claim-batch is HOLDFAST_CLAIM_BATCH there. */
-function option(flags: string, description: string, read: (text: string) => unknown): Option {
-  const made = new Option(flags, description).argParser(read)
-  return made.env(`HOLDFAST_${made.name().replaceAll('-', '_').toUpperCase()}`)
 }
 
 async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void> {
@@ -71,20 +70,62 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
   const handlers = await loadHandlers(module)
   // Before the store is opened: a mistake in an option should not cost a connection.
   const { queues, concurrency } = resolveWorkerOptions(readOptions(flags, handlers))
-  const log = new WorkerLog(cli, flags, handlers)
+  checkMetricsFlags(flags)
+  const types = handlers.map(({ definition }) => definition.type)
+  const log = await openLog(cli, flags, types)
   const store = chooseStore(flags)
-  const holdfast = await openStore(store, flags)
+  const holdfast = await openStore(store, flags, log.connectOptions)
   try {
-    holdfast.on(log.hear)
-    const worker = holdfast.worker(readOptions(flags, log.watched))
+    holdfast.on(tellStop(log))
+    const metrics = await openMetrics(holdfast, flags, { queues, types })
+    const worker = holdfast.worker(readOptions(flags, log.watch(handlers)))
     await worker.start()
     const kinds = `${handlers.length} ${handlers.length === 1 ? 'type' : 'types'}`
-    log.say(`worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} at once, at ${store.shown}`)
+    const scraped = metrics === null ? '' : `, metrics at ${metrics.url}`
+    log.say(
+      `worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} at once, at ${store.shown}${scraped}`,
+      { worker: worker.id, types, queues, concurrency, store: store.shown, metrics: metrics?.url ?? null },
+    )
     await lifetime.over
     await worker.stop()
+    await metrics?.close()
   } finally {
     await holdfast.close()
   }
+}
+
+/** Hears events for a log; lines also say that the worker stops. */
+function tellStop(log: Log): Emit {
+  return (event) => {
+    log.hear(event)
+    if (log.isPretty && event.name === 'worker.draining') {
+      log.say(`stopping: ${event.running} running, Ctrl-C again leaves at once`)
+    }
+    if (log.isPretty && event.name === 'worker.stopped') log.say(stoppedText(event.released))
+  }
+}
+
+function checkMetricsFlags({ metricsPort, metricsHost }: WorkerFlags): void {
+  if (metricsPort !== undefined) checkWhole('metrics-port', metricsPort, 0, 65_535)
+  else if (metricsHost !== undefined) {
+    throw new CliError('--metrics-host says where, but not on which port: give --metrics-port', {
+      exitCode: EXIT.usage,
+    })
+  }
+}
+
+/** Serves metrics where the flags say so. */
+async function openMetrics(
+  holdfast: Holdfast,
+  { metricsPort, metricsHost }: WorkerFlags,
+  names: { readonly queues: readonly string[]; readonly types: readonly string[] },
+): Promise<MetricsServer | null> {
+  if (metricsPort === undefined) return null
+  const { createMetrics, serveMetrics } = await import('../../metrics/index.js')
+  const host = metricsHost === undefined ? {} : { host: metricsHost }
+  return atPort({ port: metricsPort, ...host }, () =>
+    serveMetrics(createMetrics(holdfast, names), { port: metricsPort, ...host }),
+  )
 }
 
 function readOptions(flags: WorkerFlags, handlers: WorkerOptions['handlers']): WorkerOptions {
@@ -96,46 +137,6 @@ function readOptions(flags: WorkerFlags, handlers: WorkerOptions['handlers']): W
     ...(claimBatch === undefined ? {} : { claimBatch }),
     ...(visibilityTimeout === undefined ? {} : { lease: visibilityTimeout }),
     ...(drainTimeout === undefined ? {} : { drain: drainTimeout }),
-  }
-}
-
-/** Tells what the worker does, as it was asked to. */
-class WorkerLog {
-  readonly #cli: Cli
-  readonly #flags: WorkerFlags
-  readonly #narrator: Narrator
-  /** The handlers to give to the worker, so that lines can say more about their jobs. */
-  readonly watched: readonly Handler[]
-
-  constructor(cli: Cli, flags: WorkerFlags, handlers: readonly Handler[]) {
-    this.#cli = cli
-    this.#flags = flags
-    const printer = new LinePrinter(
-      cli.stderr,
-      handlers.map(({ definition }) => definition.type),
-    )
-    const narrator = new Narrator((line) => {
-      if (flags.log === 'all' || !line.isRoutine) printer.print(line)
-    })
-    this.#narrator = narrator
-    const isNarrated = flags.json !== true && flags.log !== 'none'
-    this.watched = isNarrated ? handlers.map((handler) => narrator.watch(handler)) : handlers
-  }
-
-  readonly hear = (event: HoldfastEvent): void => {
-    const { log, json } = this.#flags
-    if (log === 'none') return
-    if (json === true) {
-      if (log === 'all' || !isRoutine(event)) writeEvent(this.#cli, event)
-      return
-    }
-    this.#narrator.hear(event)
-    if (event.name === 'worker.draining') this.say(`stopping: ${event.running} running, Ctrl-C again leaves at once`)
-    if (event.name === 'worker.stopped') this.say(stoppedText(event.released))
-  }
-
-  say(text: string): void {
-    if (this.#flags.log !== 'none' && this.#flags.json !== true) this.#cli.stderr.line(text)
   }
 }
 

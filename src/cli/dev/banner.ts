@@ -1,16 +1,19 @@
 // What dev says first: where the store is, what it found there, what runs, how to stop it, what to try.
 
-import type { QueueStats } from '../../core/job.js'
 import { VERSION } from '../../version.js'
 import type { Output } from '../terminal.js'
-import { TICK_SECONDS } from './show.js'
+import { type Found, TICK_SECONDS } from './show.js'
 
 export interface BannerFacts {
   /** As it may be shown. */
   readonly store: string
   readonly isNew: boolean
-  /** What stands in the queue of the examples, or null before the first start. */
-  readonly found: QueueStats | null
+  /** What stands in the queues of the examples, or null before the first start. */
+  readonly found: Found | null
+  /** What to open in a browser. */
+  readonly dashboard: string
+  /** What there is to know about that address, or null. */
+  readonly note: string | null
   readonly types: number
   readonly concurrency: number
   /** What to add to commands so that they find this store, or ''; null for a store no other process can reach. */
@@ -20,7 +23,7 @@ export interface BannerFacts {
 const COMMANDS = ['enqueue greet \'{"name":"you"}\' --queue dev', 'jobs show <id>', 'stats']
 
 export function printBanner(out: Output, facts: BannerFacts): void {
-  const { store, isNew, found, types, concurrency, urlOption } = facts
+  const { store, isNew, found, dashboard, note, types, concurrency, urlOption } = facts
   const title = out.style('bold', `Holdfast ${VERSION}`)
   out.line()
   out.line(`  ${title}  a durable job queue, with examples to watch`)
@@ -29,6 +32,8 @@ export function printBanner(out: Output, facts: BannerFacts): void {
   row('store', `${store}${isNew ? ', new' : ''}`)
   if (found !== null) row('found', `${foundText(found)}; going on from there`)
   row('runs', `${types} types of examples, ${concurrency} jobs at once, clean_up every ${TICK_SECONDS} s`)
+  row('open', `${out.style('cyan', dashboard)}`)
+  row('', out.style('dim', `the dashboard; this address signs in once${note === null ? '' : `. ${note}`}`))
   row('stop', 'Ctrl-C lets running jobs finish; the store keeps the rest')
   if (urlOption !== null) {
     row('try', 'in another terminal, in this folder:')
@@ -41,7 +46,7 @@ export function printBanner(out: Output, facts: BannerFacts): void {
   out.line()
 }
 
-function foundText(found: QueueStats): string {
+function foundText(found: Found): string {
   const parts = (['running', 'ready', 'scheduled', 'retrying', 'blocked', 'dead'] as const)
     .filter((state) => found[state] > 0)
     .map((state) => `${found[state]} ${state}`)

@@ -4,28 +4,40 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob } from '../../client/define-job.js'
 import { DropJob, type Handler, type JobContext, type JobDefinition } from '../../core/definition.js'
 
-/** A queue of their own: in a store that also holds other jobs, examples must not take any of those. */
-export const DEV_QUEUE = 'dev'
+/** Queues of their own: in a store that also holds other jobs, examples must not take any of those. */
+export const DEV_QUEUES = ['dev', 'dev-files', 'dev-billing', 'dev-reports'] as const
 
-const queue = DEV_QUEUE
+const [queue, files, billing, reports] = DEV_QUEUES
 
 export const greet: JobDefinition<{ name?: string }, { name?: string }> = defineJob('greet', { queue })
 
+/** How a charge ends: paid, refused for good, or with a bank that never answers. */
+export interface Charge {
+  readonly order: number
+  readonly card: 'good' | 'expired' | 'unreachable'
+}
+
 export const uploadFile: JobDefinition<{ file: string; failures: number }, { file: string; failures: number }> =
   // Without jitter, so that the waits can be seen to double.
-  defineJob('upload_file', { queue, maxAttempts: 5, retry: { base: '1s', jitter: false } })
+  defineJob('upload_file', { queue: files, maxAttempts: 5, retry: { base: '1s', jitter: false } })
 
-export const chargeCard: JobDefinition<{ order: number }, { order: number }> = defineJob('charge_card', { queue })
+export const chargeCard: JobDefinition<Charge, Charge> =
+  // Before others of its queue, and soon given up: money does not wait.
+  defineJob('charge_card', { queue: billing, priority: 10, maxAttempts: 2, retry: { base: '1s', jitter: false } })
 
 export const remind: JobDefinition<{ to: string }, { to: string }> = defineJob('remind', { queue })
 
 export const cleanUp: JobDefinition<null, null> = defineJob('clean_up', { queue })
 
-export const extract: JobDefinition<{ report: string }, { report: string }> = defineJob('extract', { queue })
-export const transform: JobDefinition<{ report: string }, { report: string }> = defineJob('transform', { queue })
-export const load: JobDefinition<{ report: string }, { report: string }> = defineJob('load', { queue })
+export const extract: JobDefinition<{ report: string }, { report: string }> = defineJob('extract', { queue: reports })
+export const transform: JobDefinition<{ report: string }, { report: string }> = defineJob('transform', {
+  queue: reports,
+})
+export const load: JobDefinition<{ report: string }, { report: string }> = defineJob('load', { queue: reports })
 
-export const renderVideo: JobDefinition<{ frames: number }, { frames: number }> = defineJob('render_video', { queue })
+export const renderVideo: JobDefinition<{ frames: number }, { frames: number }> = defineJob('render_video', {
+  queue: files,
+})
 
 /** Tells how far a running job has come. */
 export type TellProgress = (job: JobContext, text: string) => void
@@ -42,9 +54,11 @@ export function exampleHandlers(tell: TellProgress): readonly Handler[] {
       if (ctx.attempt <= failures) throw new Error('HTTP 503')
       return { file, uploaded: true }
     }),
-    chargeCard.handle(async (_, ctx) => {
+    chargeCard.handle(async ({ order, card }, ctx) => {
       await work(80, ctx)
-      throw new DropJob('card expired')
+      if (card === 'expired') throw new DropJob('card expired')
+      if (card === 'unreachable') throw new Error('the bank does not answer')
+      return { order, paid: true }
     }),
     remind.handle(async ({ to }, ctx) => {
       await work(25, ctx)

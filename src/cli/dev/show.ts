@@ -12,7 +12,7 @@ import { clockText } from '../times.js'
 import {
   chargeCard,
   cleanUp,
-  DEV_QUEUE,
+  DEV_QUEUES,
   extract,
   greet,
   load,
@@ -52,7 +52,9 @@ export async function enqueueExamples(holdfast: Holdfast, tell: Tell): Promise<v
   }
   await add(greet, { name: 'Ada' }, 'enqueued, to succeed', once('greet'))
   await add(uploadFile, { file: 'photo.jpg', failures: 2 }, 'enqueued, to fail twice and succeed', once('upload'))
-  await add(chargeCard, { order: 1_042 }, 'enqueued, to end dead', { idempotencyKey: { key: 'dev:charge', for: '7d' } })
+  await add(chargeCard, { order: 1_042, card: 'expired' }, 'enqueued, to end dead', {
+    idempotencyKey: { key: 'dev:charge', for: '7d' },
+  })
   const dueText = `scheduled for ${clockText(new Date(Date.now() + 5_000))}, in 5 s`
   await add(remind, { to: 'Grace' }, dueText, { ...once('remind'), delay: '5s' })
   await enqueueChain(holdfast, tell)
@@ -63,7 +65,7 @@ export async function enqueueExamples(holdfast: Holdfast, tell: Tell): Promise<v
 async function enqueueChain(holdfast: Holdfast, tell: Tell): Promise<void> {
   const say = (subject: string, id: string, text: string) =>
     tell({ subject, id, text, tone: 'plain', isRoutine: false })
-  const [last] = (await holdfast.list({ queue: DEV_QUEUE, type: load.type, limit: 1 })).jobs
+  const [last] = (await holdfast.list({ queue: load.queue, type: load.type, limit: 1 })).jobs
   if (last !== undefined && !isFinished(last.state)) {
     say(load.type, last.id, `still ${last.state}, its chain goes on`)
     return
@@ -93,36 +95,52 @@ function dayText(date: Date): string {
   return isToday ? clockText(date) : `${date.toISOString().slice(0, 10)} ${clockText(date)}`
 }
 
-const TRICKLE_MS_MIN = 2_000
-const TRICKLE_MS_MAX = 3_000
+const TRICKLE_MS_MIN = 800
+const TRICKLE_MS_MAX = 2_000
 // A queue that is paused, or a worker that is held up, must not fill the store.
 const WAITING_MAX = 20
+// Some dead jobs to look at; more would only be a longer list.
+const DEAD_MAX = 20
 
 const NAMES = ['Ada', 'Grace', 'Edsger', 'Barbara', 'Alan', 'Radia', 'Niklaus', 'Frances', 'Donald', 'Katherine']
 
-/** Enqueues an example every two to three seconds, until `signal` fires. */
+/** Enqueues an example every second or two, until `signal` fires. */
 export async function trickle(holdfast: Holdfast, tell: Tell, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const ms = TRICKLE_MS_MIN + Math.random() * (TRICKLE_MS_MAX - TRICKLE_MS_MIN)
     await sleep(ms, undefined, { signal }).catch(() => {})
     if (signal.aborted) return
     try {
-      const { ready, scheduled, retrying } = await holdfast.stats(DEV_QUEUE)
-      if (ready + scheduled + retrying < WAITING_MAX) await enqueueOne(holdfast, tell, signal)
+      const { ready, scheduled, retrying, dead } = await foundIn(holdfast)
+      if (ready + scheduled + retrying < WAITING_MAX) await enqueueOne(holdfast, tell, signal, dead < DEAD_MAX)
     } catch {
       // A store that is away is told by the worker, and comes back.
     }
   }
 }
 
-async function enqueueOne(holdfast: Holdfast, tell: Tell, signal: AbortSignal): Promise<void> {
+/** What stands in the queues of the examples. */
+export async function foundIn(holdfast: Holdfast): Promise<Found> {
+  const found = { running: 0, ready: 0, scheduled: 0, retrying: 0, blocked: 0, dead: 0 }
+  for (const stats of await Promise.all(DEV_QUEUES.map((queue) => holdfast.stats(queue)))) {
+    for (const state of Object.keys(found) as (keyof Found)[]) found[state] += stats[state]
+  }
+  return found
+}
+
+export type Found = Record<'running' | 'ready' | 'scheduled' | 'retrying' | 'blocked' | 'dead', number>
+
+async function enqueueOne(holdfast: Holdfast, tell: Tell, signal: AbortSignal, mayDie: boolean): Promise<void> {
   const dice = Math.random()
   const name = NAMES[Math.floor(Math.random() * NAMES.length)]!
-  if (dice < 0.55) await holdfast.enqueue(greet, { name }, { signal })
-  else if (dice < 0.75)
-    await holdfast.enqueue(uploadFile, { file: `${name.toLowerCase()}.png`, failures: 0 }, { signal })
-  else if (dice < 0.85)
-    await holdfast.enqueue(uploadFile, { file: `${name.toLowerCase()}.mov`, failures: 1 }, { signal })
+  const file = name.toLowerCase()
+  const order = 1_000 + Math.floor(Math.random() * 9_000)
+  if (dice < 0.4) await holdfast.enqueue(greet, { name }, { signal })
+  else if (dice < 0.58) await holdfast.enqueue(uploadFile, { file: `${file}.png`, failures: 0 }, { signal })
+  else if (dice < 0.66) await holdfast.enqueue(uploadFile, { file: `${file}.mov`, failures: 1 }, { signal })
+  else if (dice < 0.82) await holdfast.enqueue(chargeCard, { order, card: 'good' }, { signal })
+  else if (dice < 0.84 && mayDie) await holdfast.enqueue(chargeCard, { order, card: 'expired' }, { signal })
+  else if (dice < 0.87 && mayDie) await holdfast.enqueue(chargeCard, { order, card: 'unreachable' }, { signal })
   else {
     const { id } = await holdfast.enqueue(remind, { to: name }, { delay: '3s', signal })
     const text = `scheduled for ${clockText(new Date(Date.now() + 3_000))}, in 3 s`

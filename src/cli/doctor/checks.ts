@@ -24,8 +24,16 @@ const failed = (text: string, ...mend: string[]): Found => ({ level: 'failed', t
 
 const RELOAD = 'SELECT pg_reload_conf();'
 
+/** From when on something is worth a warning. */
+export interface Thresholds {
+  /** How long dead rows may be kept from removal. */
+  readonly horizonWarnMs: number
+}
+
+const THRESHOLDS: Thresholds = { horizonWarnMs: 60_000 }
+
 /** Every check, in the order one reads them. */
-export function checksOf(facts: Facts): readonly Check[] {
+export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLDS): readonly Check[] {
   const { migrations, health, synchronousCommit, clockOffsetMs, overview } = facts
   const schema = migrations === null ? [] : [named('schema', checkSchema(migrations))]
   if (health === null) return schema
@@ -40,7 +48,7 @@ export function checksOf(facts: Facts): readonly Check[] {
     ...schema,
     named('version', checkVersion(postgres.versionNumber, health.version)),
     named('autovacuum', checkAutovacuum(settings.autovacuum)),
-    named('horizon', checkHorizon(postgres.horizon)),
+    named('horizon', checkHorizon(postgres.horizon, horizonWarnMs)),
     named('dead rows', checkDeadRows(postgres)),
     named('pooler', checkPooler(postgres.hasPooler)),
     named('connections', checkConnections(postgres)),
@@ -150,11 +158,10 @@ function checkAutovacuum(isOn: boolean): Found {
   )
 }
 
-const HORIZON_WARN_MS = 60_000
 const HORIZON_FAIL_MS = 60 * 60_000
 
-function checkHorizon(horizon: Horizon | undefined): Found {
-  if (horizon === undefined || horizon.holder === null || horizon.ageMs < HORIZON_WARN_MS) {
+function checkHorizon(horizon: Horizon | undefined, warnMs: number): Found {
+  if (horizon === undefined || horizon.holder === null || horizon.ageMs < warnMs) {
     return ok('nothing keeps dead rows from being removed')
   }
   const { holder, ageMs, xids } = horizon

@@ -1,6 +1,6 @@
 // Routes about single jobs and lists of them.
 
-import type { EnqueueOptions, JobTarget } from '../../client/enqueue-options.js'
+import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/enqueue-options.js'
 import type { UpdateOptions } from '../../client/operate.js'
 import { HoldfastError } from '../../core/errors.js'
 import { readFilter } from '../../core/filter.js'
@@ -53,8 +53,13 @@ async function checkVisible(ask: Ask, id: string): Promise<void> {
   if (ask.who.queues !== null) await visibleJob(ask, id)
 }
 
-function splitNewJob({ type, payload, ...options }: shapes.NewJobBody): [string, unknown, EnqueueOptions] {
-  return [type, payload, options as unknown as EnqueueOptions]
+/** A job of a request, in the trace the request is part of. */
+function splitNewJob(body: shapes.NewJobBody, request: Request): [string, unknown, EnqueueOptions] {
+  const { type, payload, ...options } = body
+  const traceparent = request.headers.get('traceparent')
+  // One that cannot be read is as if there were none: that is what the standard asks for.
+  const trace = isTraceparent(traceparent) ? { traceparent } : {}
+  return [type, payload, { ...(options as unknown as EnqueueOptions), ...trace }]
 }
 
 async function requeueOne(ask: Ask<{ id: string }>): Promise<Response> {
@@ -176,9 +181,9 @@ const enqueueing: readonly Route[] = [
     needs: 'enqueue',
     body: shapes.newJob,
     answers: enqueuedAnswers,
-    answer: async ({ holdfast, who, body }) => {
+    answer: async ({ holdfast, who, body, request }) => {
       demandQueue(who, body.queue ?? DEFAULT_QUEUE)
-      const result = await holdfast.enqueue(...splitNewJob(body))
+      const result = await holdfast.enqueue(...splitNewJob(body, request))
       return json(result, result.created ? 201 : 200)
     },
   }),
@@ -191,9 +196,9 @@ const enqueueing: readonly Route[] = [
     body: shapes.newJobs,
     isBatch: true,
     answers: { 200: { description: 'What became of each, in order', schema: shapes.enqueuedMany } },
-    answer: async ({ holdfast, who, body }) => {
+    answer: async ({ holdfast, who, body, request }) => {
       for (const { queue } of body.jobs) demandQueue(who, queue ?? DEFAULT_QUEUE)
-      return json({ jobs: await holdfast.enqueueMany(body.jobs.map(splitNewJob)) })
+      return json({ jobs: await holdfast.enqueueMany(body.jobs.map((job) => splitNewJob(job, request))) })
     },
   }),
   route({

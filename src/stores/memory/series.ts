@@ -1,36 +1,24 @@
 // What happened over time: tallies of what was done, samples of how much stood where.
 
-import { BUCKET_MS, type QueueTally, type SeriesPoint, type SeriesRequest } from '../../core/operating.js'
+import { BUCKET_MS, NO_TALLY, type QueueTally, type SeriesPoint, type SeriesRequest } from '../../core/operating.js'
 import { seriesSteps } from '../../core/series.js'
 import { entryOf, type KeptSample, type Memory } from './memory.js'
 import { queues } from './queues.js'
 import { stats } from './stats.js'
 
-const NOTHING: Omit<QueueTally, 'queue'> = {
-  enqueued: 0,
-  claimed: 0,
-  succeeded: 0,
-  failed: 0,
-  retried: 0,
-  dead: 0,
-  cancelled: 0,
-  rescued: 0,
-  waitMsTotal: 0,
-  runMsTotal: 0,
-}
 const EMPTY: KeptSample = { blocked: 0, scheduled: 0, ready: 0, running: 0, retrying: 0, dead: 0, oldestAgeS: 0 }
 
 export function tally(memory: Memory, tallies: readonly QueueTally[], nowMs: number): void {
   const bucket = entryOf(memory.tallies, nowMs - (nowMs % BUCKET_MS), () => new Map())
   for (const each of tallies) {
     const { queue } = each
-    bucket.set(queue, { queue, ...added(bucket.get(queue) ?? NOTHING, each) })
+    bucket.set(queue, { queue, ...added(bucket.get(queue) ?? NO_TALLY, each) })
   }
 }
 
 function added(one: Omit<QueueTally, 'queue'>, other: Omit<QueueTally, 'queue'>): Omit<QueueTally, 'queue'> {
-  const sum = { ...NOTHING }
-  for (const part of Object.keys(NOTHING) as (keyof typeof NOTHING)[]) {
+  const sum = { ...NO_TALLY }
+  for (const part of Object.keys(NO_TALLY) as (keyof typeof NO_TALLY)[]) {
     ;(sum as Record<string, number>)[part] = one[part] + other[part]
   }
   return sum
@@ -52,7 +40,7 @@ export function series(memory: Memory, { queue, sinceMs, stepMs }: SeriesRequest
   const points: SeriesPoint[] = []
   for (const atMs of seriesSteps({ sinceMs, stepMs }, nowMs)) {
     const isWithin = (ms: number) => ms >= atMs && ms < atMs + stepMs
-    let sum = { ...NOTHING }
+    let sum = { ...NO_TALLY }
     for (const [ms, tallies] of memory.tallies) {
       if (!isWithin(ms)) continue
       for (const each of tallies.values()) if (queue === null || each.queue === queue) sum = added(sum, each)

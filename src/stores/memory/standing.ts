@@ -1,7 +1,7 @@
 // What a job's standing depends on.
 
 import type { Standing } from '../../core/operating.js'
-import { viewOf } from './get.js'
+import { summaryOf } from './get.js'
 import { keyHolder } from './keys.js'
 import type { Memory } from './memory.js'
 import { liveWorkers } from './workers.js'
@@ -16,7 +16,7 @@ export function standing(memory: Memory, id: string, nowMs: number): Standing | 
   const ahead = job.state === 'ready' ? memory.ready.get(queue)!.values.indexOf(job) : 0
   const holder = keyHolder(memory, job.facts, nowMs)
   return {
-    job: viewOf(memory, job),
+    job: summaryOf(memory, job),
     queuePaused: memory.queues.get(queue)?.paused ?? false,
     ahead: { count: Math.min(ahead, AHEAD_MAX), isExact: ahead <= AHEAD_MAX },
     parents: after.map((parent) => {

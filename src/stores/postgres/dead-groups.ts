@@ -1,5 +1,4 @@
-// dead groups: dead jobs by what killed them. The fingerprint of an error is computed here in the process, for dead jobs that
-// have none yet, so that there is one way to compute it.
+// dead groups: dead jobs by what killed them. A job's fingerprint is written when it dies (settle.ts).
 
 import { fingerprint } from '../../core/fingerprint.js'
 import type { StoredError } from '../../core/json.js'
@@ -53,7 +52,6 @@ const GROUPS_OF_QUEUE = statement('dead_groups_of', groupsSql('AND dead.queue = 
 
 export async function deadGroups(db: Database, { queue, limit }: DeadGroupsRequest): Promise<readonly DeadGroup[]> {
   const send: Send = (sql, values) => db.send('look', sql, values)
-  await fillFingerprints(send)
   const values = [queue, limit, COUNT_MAX + 1, GROUPS_LOOKED_AT, NEWEST]
   return (await send(queue === null ? GROUPS : GROUPS_OF_QUEUE, values)).map(readGroup)
 }
@@ -103,7 +101,8 @@ UPDATE :schema.dead
    AND dead.id = ANY (ARRAY(SELECT id FROM free))`,
 )
 
-/** Computes the fingerprints of dead jobs that have none, a bounded number of them. */
+/** Computes the fingerprints of jobs that died before there were any, a bounded number of them. ◄── series.ts, in upkeep: whoever
+ *  only looks may lack the right to write. */
 export async function fillFingerprints(send: Send): Promise<void> {
   for (let batch = 0; batch < BATCHES_MAX; batch++) {
     const rows = await send(WITHOUT_FINGERPRINT, [BATCH])

@@ -1,15 +1,20 @@
 // How many jobs stand where. Up to a bound rows are counted; beyond it a sample of the table's pages is, and scaled up by how
-// many pages there are. Neither asks the planner's statistics, which may be hours old or not there at all.
+// many pages there are. Neither asks the planner's statistics, which may be hours old or not there at all. Counting steps over
+// every row that died since the oldest snapshot somebody holds: when that takes too long, pages are sampled from the start.
 
+import { isHoldfastError } from '../../core/errors.js'
 import type { Depth } from '../../core/operating.js'
-import type { Send } from './database.js'
-import { arrayOf, type Statement, statement } from './statement.js'
+import type { Database, Send } from './database.js'
+import { arrayOf, type Row, type Statement, statement } from './statement.js'
 
 export interface Depths {
   /** For each queue that has jobs in these states; '' for all together when that was asked for. */
   readonly byQueue: ReadonlyMap<string, Depth>
   readonly isExact: boolean
 }
+
+/** How many rows of each table are counted for all queues at a glance: that is asked every few seconds. */
+export const GLANCE_EXACT_MAX = 40_000
 
 /** All queues together. */
 export const ALL = ''
@@ -58,14 +63,43 @@ const TABLE_OF: Readonly<Record<keyof Depth, Table>> = {
 
 /** 400 pages hold some 30,000 rows: read in a few milliseconds, and a share of one in ten is off by a few percent. */
 const SAMPLE_PAGES = 400
+/** The last pages are read whole: while nothing can be cleared away the newest rows are there, and most of the living. */
+const TAIL_PAGES = 200
 const PAGE_BYTES = 8_192
+
+/** How long counting may take, and how long after that it is not tried again. */
+const PATIENCE = statement('count_patience', "SET LOCAL statement_timeout = '500ms'")
+const PAUSE_MS = 30_000
+const QUERY_CANCELLED = '57014'
+const lastTooLongMs = new WeakMap<Database, number>()
+
+/** What `count` finds, or null when it takes too long or did so a while ago. */
+async function inTime<T>(db: Database, count: (send: Send) => Promise<T>): Promise<T | null> {
+  if (performance.now() - (lastTooLongMs.get(db) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return null
+  try {
+    return await db.transaction('look', async (send) => {
+      await send(PATIENCE, [])
+      return count(send)
+    })
+  } catch (error) {
+    if (!isHoldfastError(error) || error.details.sqlState !== QUERY_CANCELLED) throw error
+    lastTooLongMs.set(db, performance.now())
+    return null
+  }
+}
 
 const sampleSql = (table: Table) => {
   const state = table === 'scheduled' ? "CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END" : `'${table}'`
   // The same pages each time, so that a number that does not change does not seem to.
   return statement(
     `sample_of_${table}`,
-    `SELECT ${state}, queue, count(*) FROM :schema.${table} TABLESAMPLE SYSTEM ($1::real) REPEATABLE (1) GROUP BY 1, 2`,
+    `
+SELECT ${state}, queue, count(*)::float8 FROM :schema.${table} WHERE ctid >= $2::tid GROUP BY 1, 2
+ UNION ALL
+SELECT ${state}, queue, count(*) * 100 / $1::float8
+  FROM :schema.${table} TABLESAMPLE SYSTEM ($1::real) REPEATABLE (1)
+ WHERE ctid < $2
+ GROUP BY 1, 2`,
   )
 }
 
@@ -79,15 +113,31 @@ const SAMPLES: Readonly<Record<Table, Statement>> = {
 
 const TABLE_BYTES = statement('table_bytes', "SELECT pg_relation_size(format(':schema.%I', $1::text)::regclass)")
 
+const TABLES: readonly Table[] = ['ready', 'dead', 'blocked', 'running', 'scheduled']
+
 /** Counts the jobs of these queues, or of all together with null; exact up to `max` rows of each table and queue. */
-export async function readDepths(send: Send, queues: readonly string[] | null, max: number): Promise<Depths> {
+export async function readDepths(db: Database, queues: readonly string[] | null, max: number): Promise<Depths> {
   // All queues share what is looked at, so that many of them cost no more than one; but a few jobs are always counted.
   const each = queues === null ? max : Math.max(100, Math.floor(max / Math.max(1, queues.length)))
-  const [line, passing] = await Promise.all([
-    queues === null ? send(IN_LINE_ALL, [max + 1]) : send(IN_LINE, [arrayOf(queues), each + 1]),
-    send(PASSING, [max + 1]),
-  ])
   const found = new Found(queues)
+  const counted = await inTime(db, (send) =>
+    Promise.all([
+      queues === null ? send(IN_LINE_ALL, [max + 1]) : send(IN_LINE, [arrayOf(queues), each + 1]),
+      send(PASSING, [max + 1]),
+    ]),
+  )
+  const over = counted === null ? TABLES : addCounts(found, counted, { each, max })
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  const areWhole = await Promise.all(over.map((table) => estimate(send, table, found, counted === null ? -1 : each)))
+  return { byQueue: found.byQueue, isExact: areWhole.every(Boolean) }
+}
+
+/** Takes over what was counted, and returns the tables that have more than was looked at. */
+function addCounts(
+  found: Found,
+  [line, passing]: readonly [readonly Row[], readonly Row[]],
+  { each, max }: { readonly each: number; readonly max: number },
+): readonly Table[] {
   const over = new Set<Table>()
   for (const [queue, ready, dead] of line) {
     for (const [state, text] of [['ready', ready] as const, ['dead', dead] as const]) {
@@ -102,20 +152,25 @@ export async function readDepths(send: Send, queues: readonly string[] | null, m
     found.add(queue!, state as keyof Depth, Number(text))
   }
   for (const [table, rows] of looked) if (rows > max) over.add(table)
-  await Promise.all([...over].map((table) => estimate(send, table, found, each)))
-  return { byQueue: found.byQueue, isExact: over.size === 0 }
+  return [...over]
 }
 
-/** Replaces the counts of a table that were cut short by what a sample says. */
-async function estimate(send: Send, table: Table, found: Found, each: number): Promise<void> {
+/** Which part of a table's pages is sampled, and where those begin that are read whole. */
+async function planSample(send: Send, table: Table): Promise<{ percent: number; tail: string; isWhole: boolean }> {
   const [size] = await send(TABLE_BYTES, [table])
-  const pages = Number(size![0]) / PAGE_BYTES
-  const percent = Math.min(100, (100 * SAMPLE_PAGES) / Math.max(1, pages))
+  const first = Math.max(0, Number(size![0]) / PAGE_BYTES - TAIL_PAGES)
+  const percent = Math.min(100, (100 * SAMPLE_PAGES) / Math.max(1, first))
+  return { percent, tail: `(${first},0)`, isWhole: percent === 100 }
+}
+
+/** Replaces the counts of a table that were cut short by what a sample says; true when the sample was all of it. */
+async function estimate(send: Send, table: Table, found: Found, each: number): Promise<boolean> {
+  const { percent, tail, isWhole } = await planSample(send, table)
   const isInLine = table === 'ready' || table === 'dead'
   const estimated = new Map<string, number>()
-  for (const [state, queue, text] of await send(SAMPLES[table], [percent])) {
+  for (const [state, queue, text] of await send(SAMPLES[table], [percent, tail])) {
     const name = JSON.stringify([found.nameOf(queue!), state])
-    estimated.set(name, (estimated.get(name) ?? 0) + (Number(text) * 100) / percent)
+    estimated.set(name, (estimated.get(name) ?? 0) + Number(text))
   }
   for (const [name, number] of estimated) {
     const [queue, state] = JSON.parse(name) as [string, keyof Depth]
@@ -124,6 +179,7 @@ async function estimate(send: Send, table: Table, found: Found, each: number): P
     if (isInLine && counted <= each) continue
     found.set(queue, state, Math.max(counted, Math.round(number)))
   }
+  return isWhole
 }
 
 const NONE: Depth = { blocked: 0, scheduled: 0, ready: 0, running: 0, retrying: 0, dead: 0 }
@@ -188,12 +244,29 @@ SELECT head.queue, extract(epoch FROM moment.now - least(min(front), min(back)))
  GROUP BY head.queue, moment.now`,
 )
 
+// Where the heads of the lanes are buried under dead rows: the oldest of the last pages and of a sample.
+const OLDEST_SEEN = statement(
+  'oldest_ready_seen',
+  `
+SELECT seen.queue, extract(epoch FROM coalesce($1::timestamptz, clock_timestamp()) - min(seen.since))::float8
+  FROM (SELECT ready.queue, ready.since FROM :schema.ready WHERE ready.ctid >= $3::tid
+         UNION ALL
+        SELECT ready.queue, ready.since
+          FROM :schema.ready TABLESAMPLE SYSTEM ($2::real) REPEATABLE (1)
+         WHERE ready.ctid < $3) AS seen
+ GROUP BY seen.queue`,
+)
+
 /** The age in seconds of the job that has been ready longest, for each of these queues that has one. */
-export async function readOldestAges(
-  send: Send,
-  now: string | null,
-  queues: readonly string[],
-): Promise<ReadonlyMap<string, number>> {
-  const rows = await send(OLDEST, [now, arrayOf(queues)])
-  return new Map(rows.map(([queue, age]) => [queue!, age === null ? 0 : Math.max(0, Number(age))]))
+export async function readOldestAges(db: Database, queues: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  const rows = (await inTime(db, (send) => send(OLDEST, [db.now(), arrayOf(queues)]))) ?? (await readOldestSeen(db))
+  const asked = new Set(queues)
+  const ages = rows.map(([queue, age]) => [queue!, age === null ? 0 : Math.max(0, Number(age))] as const)
+  return new Map(ages.filter(([queue]) => asked.has(queue)))
+}
+
+async function readOldestSeen(db: Database): Promise<readonly Row[]> {
+  const send: Send = (sql, values) => db.send('look', sql, values)
+  const { percent, tail } = await planSample(send, 'ready')
+  return send(OLDEST_SEEN, [db.now(), percent, tail])
 }

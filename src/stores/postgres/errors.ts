@@ -25,7 +25,7 @@ const BY_STATE: Readonly<Record<string, Meaning>> = {
   '28000': denied('check user and pg_hba.conf'),
   '28P01': denied('check user and password'),
   '42501': denied(
-    'grant the role what it needs: rights on the schema and its tables, or CREATE on the database for the first start',
+    'the role it connects as lacks that right: `holdfast migrate roles` prints what producer, worker, operator, viewer and owner may do, and a first start needs CREATE on the database',
   ),
   '3D000': refused('the database does not exist: create it or change the URL'),
   '3F000': missing(),

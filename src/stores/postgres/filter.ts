@@ -22,8 +22,14 @@ export const FILTER_JOIN: string = `
    SELECT CASE WHEN $15::text[] IS NOT NULL THEN ${LAST_ERROR} END AS error OFFSET 0
  ) AS last`
 
-/** True for a row of jobs, standing and last that matches the parameters from $2 to $20. */
-export const FILTER_CONDITION: string = `
+/** True for a row of jobs, standing and last that matches the parameters from $2 to $20. Without `payload` the filter must have
+ *  nothing to say about it. */
+export function filterCondition({ payload }: { readonly payload: boolean }): string {
+  return `${CONDITION_BUT_PAYLOAD}
+   AND ${payload ? PAYLOAD_CONDITION : '$16::json IS NULL'}`
+}
+
+const CONDITION_BUT_PAYLOAD = `
        ($2::text[] IS NULL OR standing.state = ANY ($2))
    AND ($3::text[] IS NULL OR standing.state <> ALL ($3))
    AND ($4::text[] IS NULL OR jobs.queue LIKE ANY ($4))
@@ -44,17 +50,18 @@ export const FILTER_CONDITION: string = `
             SELECT FROM unnest(term.texts::text[]) AS sought (text)
              WHERE strpos(lower(((${readable('last.error')}) ->> 'message') COLLATE "C"), sought.text) > 0
                 OR strpos(lower(((${readable('last.error')}) ->> 'name') COLLATE "C"), sought.text) > 0)))
-   AND ($16::json IS NULL OR NOT EXISTS (
+   AND ($17::int4multirange IS NULL OR standing.attempt::integer <@ $17)
+   AND ($18::int4multirange IS NULL OR jobs.priority::integer <@ $18)
+   AND ($19::tstzrange IS NULL OR date_trunc('milliseconds', jobs.created_at) <@ $19)
+   AND ($20::tstzrange IS NULL OR coalesce(date_trunc('milliseconds', standing.finished_at) <@ $20, false))`
+
+const PAYLOAD_CONDITION = `($16::json IS NULL OR NOT EXISTS (
          SELECT FROM json_to_recordset($16) AS term (path text[], "anyOf" jsonb)
           CROSS JOIN LATERAL (SELECT (${readable('jobs.payload')}) #> term.path AS value OFFSET 0) AS found
           WHERE found.value IS NULL
              OR (term."anyOf" IS NOT NULL
                  AND NOT EXISTS (SELECT FROM jsonb_array_elements(term."anyOf") AS any_of (value)
-                                  WHERE any_of.value = found.value::jsonb))))
-   AND ($17::int4multirange IS NULL OR standing.attempt::integer <@ $17)
-   AND ($18::int4multirange IS NULL OR jobs.priority::integer <@ $18)
-   AND ($19::tstzrange IS NULL OR date_trunc('milliseconds', jobs.created_at) <@ $19)
-   AND ($20::tstzrange IS NULL OR coalesce(date_trunc('milliseconds', standing.finished_at) <@ $20, false))`
+                                  WHERE any_of.value = found.value::jsonb))))`
 
 /** The parameters from $2 to $20. Ages count back from `nowMs`, the store's time. */
 export function filterParameters(filter: JobFilter, nowMs: number): unknown[] {

@@ -4,7 +4,7 @@
 // late: written by a transaction that took its place in line long before it committed.
 
 import type { Database } from './database.js'
-import { arrayOf, type Statement, statement } from './statement.js'
+import { arrayOf, plainArrayOf, type Statement, statement } from './statement.js'
 
 const LOOK_EVERY_MS = 1_000
 // A look covers one part in so many of the ground below the floor, so that no look takes long.
@@ -42,15 +42,20 @@ export interface TakenPlace {
 const STRAGGLER: Statement = statement(
   'straggler',
   `
-SELECT ready.position::text
-  FROM :schema.ready
- WHERE ready.queue = $1
-   AND ready.priority = $2::smallint
-   AND ready.position > greatest($3::bigint, 0)               -- the front lane has no floor
-   AND ready.position <= $4::bigint
-   AND ($5::text[] IS NULL OR ready.type = ANY ($5))
- ORDER BY ready.priority DESC, ready.position
- LIMIT 1`,
+SELECT floor.number, straggler.position
+  FROM unnest($1::text[], $2::smallint[], $3::bigint[], $4::bigint[], $5::text[])
+         WITH ORDINALITY AS floor (queue, priority, from_place, to_place, types, number)
+ CROSS JOIN LATERAL (
+   SELECT ready.position
+     FROM :schema.ready
+    WHERE ready.queue = floor.queue
+      AND ready.priority = floor.priority
+      AND ready.position > greatest(floor.from_place, 0)      -- the front lane has no floor
+      AND ready.position <= floor.to_place
+      AND (floor.types IS NULL OR ready.type = ANY (floor.types::text[]))
+    ORDER BY ready.priority DESC, ready.position
+    LIMIT 1
+ ) AS straggler`,
 )
 
 /** The floors of one process. Off until somebody is known to hold an old snapshot. */
@@ -115,24 +120,30 @@ export class Floors {
   }
 
   async #look(db: Database): Promise<void> {
-    for (const floor of [...this.#floors.values()]) {
-      const height = (floor.back - floor.base) / SLICES + 1n
-      const from = floor.slice === 0n ? LOWEST : floor.base + height * floor.slice
-      const to = floor.slice === SLICES - 1n ? floor.back : floor.base + height * (floor.slice + 1n)
-      // BigInts: Math.min does not take them.
-      const end = [to, floor.back].sort((one, other) => (one < other ? -1 : 1))[0]!
-      floor.slice = (floor.slice + 1n) % SLICES
-      const [row] = await db.send('look', STRAGGLER, [
-        floor.queue,
-        floor.priority,
-        String(from),
-        String(end),
-        floor.types === null ? null : arrayOf(floor.types),
-      ])
-      // The next claim starts just below it. What lies between is stepped over once more.
-      if (row !== undefined) floor.back = BigInt(row[0]!) - 1n
-    }
+    const floors = [...this.#floors.values()]
+    if (floors.length === 0) return
+    const slices = floors.map(nextSlice)
+    const rows = await db.send('look', STRAGGLER, [
+      arrayOf(floors.map(({ queue }) => queue)),
+      plainArrayOf(floors.map(({ priority }) => priority)),
+      plainArrayOf(slices.map(({ from }) => String(from))),
+      plainArrayOf(slices.map(({ to }) => String(to))),
+      arrayOf(floors.map(({ types }) => (types === null ? null : arrayOf(types)))),
+    ])
+    // The next claim starts just below it. What lies between is stepped over once more.
+    for (const [number, position] of rows) floors[Number(number) - 1]!.back = BigInt(position!) - 1n
   }
+}
+
+/** The part of the ground below a floor that is looked at next. */
+function nextSlice(floor: Floor): { readonly from: bigint; readonly to: bigint } {
+  const height = (floor.back - floor.base) / SLICES + 1n
+  const from = floor.slice === 0n ? LOWEST : floor.base + height * floor.slice
+  const top = floor.slice === SLICES - 1n ? floor.back : floor.base + height * (floor.slice + 1n)
+  floor.slice = (floor.slice + 1n) % SLICES
+  // BigInts: Math.min does not take them.
+  if (top > floor.back) return { from, to: floor.back }
+  return { from, to: top }
 }
 
 function nameOf(queue: string, types: readonly string[] | null): string {

@@ -1,6 +1,6 @@
 // get: a job's whole story, from its facts and the one table it stands in.
 
-import type { AttemptView, JobView } from '../../core/job.js'
+import type { AttemptView, JobSummary, JobView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import { resolveLimits } from '../../core/limits.js'
 import type { DeadReason, JobState } from '../../core/states.js'
@@ -13,35 +13,35 @@ import { type Row, readDate, readJson, statement } from './statement.js'
 export const STANDING = `
    SELECT finished.ending::text AS state, NULL::timestamptz AS run_at, finished.started_at, finished.finished_at,
           finished.attempt, finished.crashes, finished.worker, NULL::timestamptz AS leased_until, false AS cancel_requested,
-          NULL AS reason, NULL::json AS error, finished.result
+          NULL AS reason, NULL::json AS error
      FROM :schema.finished
     WHERE finished.id = jobs.id
     UNION ALL
    SELECT 'running', NULL, running.claimed_at, NULL, running.attempt, running.crashes, running.worker, running.leased_until,
-          running.cancel_requested, NULL, NULL, NULL
+          running.cancel_requested, NULL, NULL
      FROM :schema.running
     WHERE running.id = jobs.id
     UNION ALL
    SELECT CASE WHEN scheduled.retrying THEN 'retrying' ELSE 'scheduled' END, scheduled.run_at, NULL, NULL, scheduled.attempt,
-          scheduled.crashes, NULL, NULL, false, NULL, NULL, NULL
+          scheduled.crashes, NULL, NULL, false, NULL, NULL
      FROM :schema.scheduled
     WHERE scheduled.id = jobs.id
     UNION ALL
    SELECT 'dead', NULL, dead.started_at, dead.died_at, dead.attempt, dead.crashes, dead.worker, NULL, false, dead.reason,
-          dead.error, NULL
+          dead.error
      FROM :schema.dead
     WHERE dead.id = jobs.id
     UNION ALL
-   SELECT 'blocked', blocked.run_at, NULL, NULL, 0, 0, NULL, NULL, false, NULL, NULL, NULL
+   SELECT 'blocked', blocked.run_at, NULL, NULL, 0, 0, NULL, NULL, false, NULL, NULL
      FROM :schema.blocked
     WHERE blocked.id = jobs.id
     UNION ALL
-   SELECT 'ready', NULL, NULL, NULL, coalesce(ready.attempt, 0), coalesce(ready.crashes, 0), NULL, NULL, false, NULL, NULL, NULL
+   SELECT 'ready', NULL, NULL, NULL, coalesce(ready.attempt, 0), coalesce(ready.crashes, 0), NULL, NULL, false, NULL, NULL
      FROM :schema.ready
     WHERE ready.queue = jobs.queue AND ready.priority = jobs.priority AND ready.position = jobs.position
       AND ready.id = jobs.id AND NOT ready.moved
     UNION ALL
-   SELECT 'ready', NULL, NULL, NULL, coalesce(ready.attempt, 0), coalesce(ready.crashes, 0), NULL, NULL, false, NULL, NULL, NULL
+   SELECT 'ready', NULL, NULL, NULL, coalesce(ready.attempt, 0), coalesce(ready.crashes, 0), NULL, NULL, false, NULL, NULL
      FROM :schema.ready
     WHERE ready.id = jobs.id AND ready.moved`
 
@@ -55,9 +55,7 @@ export const SUMMARY_COLUMNS: string = `
        ${LAST_ERROR}`
 
 /** Reads a row of SUMMARY_COLUMNS. */
-export function readSummary(
-  row: Row,
-): Omit<JobView, 'attempts' | 'logs' | 'progress' | 'result' | 'replays' | 'payload'> {
+export function readSummary(row: Row): JobSummary {
   const options = readOptions(row[6])
   const { schedule } = options
   return {
@@ -87,17 +85,27 @@ export function readSummary(
   }
 }
 
-const GET = statement(
-  'get',
-  `
-SELECT ${SUMMARY_COLUMNS},
-       jobs.payload, standing.result, (SELECT progress.value FROM :schema.progress WHERE progress.id = jobs.id)
+const getSql = (more: string) => `
+SELECT ${SUMMARY_COLUMNS}${more}
   FROM :schema.jobs
   LEFT JOIN :schema.queues ON queues.name = jobs.queue
  CROSS JOIN LATERAL (${STANDING}
  ) AS standing
- WHERE jobs.id = $1::uuid`,
+ WHERE jobs.id = $1::uuid`
+
+const SUMMARY = statement('get_summary', getSql(''))
+const GET = statement(
+  'get',
+  getSql(`,
+       jobs.payload, (SELECT finished.result FROM :schema.finished WHERE finished.id = jobs.id),
+       (SELECT progress.value FROM :schema.progress WHERE progress.id = jobs.id)`),
 )
+
+/** A job without what its handler was given and gave: a role that may not see those can still ask for it. */
+export async function getSummary(send: Send, id: string): Promise<JobSummary | null> {
+  const [row] = await send(SUMMARY, [id])
+  return row === undefined ? null : readSummary(row)
+}
 
 const ATTEMPTS = statement(
   'attempts',

@@ -18,9 +18,11 @@ export interface LaneOptions {
 }
 
 // Plans must not depend on statistics: a table that was empty when a plan was made may hold millions a minute later.
+// Nothing of ours is found through the search path, and nothing of others should be: a function in public whose arguments fit
+// better than the server's own would be called in its place.
 // A pooler that refuses start-up options gets none: they are about speed and tidiness, never about correctness.
 export const START_OPTIONS =
-  '-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout=60000 -c statement_timeout=300000'
+  '-c search_path=pg_catalog,pg_temp -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout=60000 -c statement_timeout=300000'
 
 export class Lane {
   readonly #options: LaneOptions

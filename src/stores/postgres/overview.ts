@@ -1,6 +1,5 @@
 // overview: all queues at a glance.
 
-import { COUNT_EXACT_MAX } from '../../core/job.js'
 import {
   BUCKET_MS,
   OVERVIEW_QUEUES_MAX,
@@ -10,7 +9,7 @@ import {
   WORKER_LIVE_MS,
 } from '../../core/operating.js'
 import type { Database, Send } from './database.js'
-import { depthOf, readDepths, readOldestAges } from './depths.js'
+import { depthOf, GLANCE_EXACT_MAX, readDepths, readOldestAges } from './depths.js'
 import { readNow } from './list.js'
 import { queues } from './queues.js'
 import { arrayOf, statement } from './statement.js'
@@ -23,8 +22,8 @@ export async function overview(db: Database): Promise<Overview> {
   const names = shown.map(({ name }) => name)
   const nowMs = await readNow(db, send)
   const [depths, ages, rates, everyone] = await Promise.all([
-    readDepths(send, names, COUNT_EXACT_MAX),
-    readOldestAges(send, db.now(), names),
+    readDepths(db, names, GLANCE_EXACT_MAX),
+    readOldestAges(db, names),
     readRates(send, names, nowMs),
     workers(db),
   ])

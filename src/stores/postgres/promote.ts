@@ -23,7 +23,7 @@ WITH moment AS MATERIALIZED (
    WHERE scheduled.id = ANY (ARRAY(SELECT id FROM due))
   RETURNING id, run_at, fence, priority, attempt, crashes, retrying, queue, type
 ), drawn AS MATERIALIZED (
-  SELECT nextval(':schema.positions') * 65536 AS place FROM due LIMIT 1
+  SELECT pg_catalog.nextval(':schema.positions') * 65536 AS place FROM due LIMIT 1
 ), into_ready AS (
   INSERT INTO :schema.ready (id, position, since, fence, priority, attempt, crashes, moved, queue, type)
   SELECT gone.id,

@@ -1,6 +1,7 @@
 // prune: days past their retention are dropped whole, days to come are made, and what else has run out goes in small bites.
 // ◄── upkeep/prune.ts
 
+import { HoldfastError } from '../../core/errors.js'
 import { SERIES_KEPT_MS } from '../../core/operating.js'
 import type { Pruned, PruneOptions } from '../../core/store.js'
 import type { Database, Send } from './database.js'
@@ -113,11 +114,52 @@ WITH moment AS MATERIALIZED (
 SELECT (SELECT count(*) FROM keys_gone) + (SELECT count(*) FROM ticks_gone) + (SELECT count(*) FROM workers_gone)`,
 )
 
+// Only the owner of the tables may make and drop their partitions.
+const OWNS_DAYS = statement(
+  'owns_days',
+  "SELECT pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class WHERE oid = ':schema.jobs'::regclass",
+)
+
 export async function prune(db: Database, options: PruneOptions): Promise<Pruned> {
-  const days = await pruneDays(db, options).catch(giveUpForNow)
+  const [owner] = await db.send('upkeep', OWNS_DAYS, [])
+  const ownsDays = owner?.[0] === 't'
+  const days = ownsDays ? await pruneDays(db, options).catch(giveUpForNow) : []
   const [row] = await db.send('upkeep', PRUNE_ROWS, [db.now(), ROWS_MAX])
   await db.send('upkeep', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])
+  if (!ownsDays) await checkDays(db, options)
   return { days, rows: Number(row![0]) }
+}
+
+const DAY_MS = 86_400_000
+
+// Today and tomorrow: the owner makes four, so these are missing when it has not come by for days.
+const MISSING_DAY = statement(
+  'missing_day',
+  `
+SELECT to_char(days.day, 'YYYY-MM-DD')
+  FROM (SELECT (coalesce($1::timestamptz, clock_timestamp()) AT TIME ZONE 'UTC')::date + ahead AS day
+          FROM generate_series(0, 1) AS ahead) AS days
+ WHERE to_regclass(format('%I.%I', ':schema_text', 'jobs' || to_char(days.day, '"_"YYYYMMDD'))) IS NULL
+ ORDER BY days.day
+ LIMIT 1`,
+)
+
+/** Raises `access_denied` when the days wait for an owner that does not come. Jobs go on meanwhile: those of a day without a
+ *  partition are kept in the default one, and old ones stay. */
+async function checkDays(db: Database, { retentionMs }: PruneOptions): Promise<void> {
+  const [missing] = await db.send('upkeep', MISSING_DAY, [db.now()])
+  // A day of grace, within which the owner drops it.
+  const [old] = await db.send('upkeep', OLD_DAYS, [db.now(), retentionMs + DAY_MS, 1])
+  const undone = [
+    ...(missing === undefined ? [] : [`the partitions of ${missing[0]} are missing`]),
+    ...(old?.[0] == null ? [] : [`those of ${old[0]} are past their retention`]),
+  ]
+  if (undone.length === 0) return
+  throw new HoldfastError(
+    'access_denied',
+    `this role cannot make or drop the days of schema "${db.schema}", which takes the ownership of its tables, and nobody else does: ${undone.join(', ')}; run a process with upkeep as the owner of the schema. Jobs go on meanwhile`,
+    { retryable: false },
+  )
 }
 
 async function pruneDays(db: Database, options: PruneOptions): Promise<string[]> {

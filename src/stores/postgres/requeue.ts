@@ -38,7 +38,7 @@ const REQUEUE = statement(
   `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
-         nextval(':schema.positions') * 65536 AS place
+         pg_catalog.nextval(':schema.positions') * 65536 AS place
 ), gone AS (
   DELETE FROM :schema.dead WHERE dead.id = ANY ($2::uuid[]) RETURNING id, fence, priority, queue, type
 ), into_ready AS (

@@ -1,9 +1,9 @@
 // tally, sample and series: what happened and how much stood where, in steps of ten seconds. ◄── client/tally.ts, upkeep/sample.ts
 
-import { COUNT_EXACT_MAX } from '../../core/job.js'
 import {
   BUCKET_MS,
   type Depth,
+  NO_TALLY,
   OVERVIEW_QUEUES_MAX,
   type QueueTally,
   type SeriesPoint,
@@ -12,7 +12,7 @@ import {
 import { seriesSteps } from '../../core/series.js'
 import type { Database, Send } from './database.js'
 import { fillFingerprints } from './dead-groups.js'
-import { ALL, depthOf, readDepths, readOldestAges } from './depths.js'
+import { ALL, depthOf, GLANCE_EXACT_MAX, readDepths, readOldestAges } from './depths.js'
 import { readNow } from './list.js'
 import { queueNames } from './queues.js'
 import { arrayOf, type Row, statement } from './statement.js'
@@ -61,17 +61,13 @@ export async function tally(db: Database, tallies: readonly QueueTally[]): Promi
   const sums = new Map<string, Record<(typeof COUNTS)[number], number>>()
   for (const each of tallies) {
     for (const queue of [each.queue, ALL]) {
-      const sum = sums.get(queue) ?? nothing()
+      const sum = sums.get(queue) ?? { ...NO_TALLY }
       for (const part of COUNTS) sum[part] += each[part]
       sums.set(queue, sum)
     }
   }
   const columns = COUNTS.map((part) => arrayOf([...sums.values()].map((sum) => sum[part])))
   await db.send('operate', TALLY, [db.now(), arrayOf([...sums.keys()]), ...columns])
-}
-
-function nothing(): Record<(typeof COUNTS)[number], number> {
-  return Object.fromEntries(COUNTS.map((part) => [part, 0])) as Record<(typeof COUNTS)[number], number>
 }
 
 const IS_SAMPLED = statement(
@@ -102,10 +98,7 @@ export async function sample(db: Database): Promise<boolean> {
   const [known] = await send(IS_SAMPLED, [atMs])
   if (known?.[0] === 't') return false
   const names = (await queueNames(send)).slice(0, OVERVIEW_QUEUES_MAX)
-  const [depths, ages] = await Promise.all([
-    readDepths(send, names, COUNT_EXACT_MAX),
-    readOldestAges(send, db.now(), names),
-  ])
+  const [depths, ages] = await Promise.all([readDepths(db, names, GLANCE_EXACT_MAX), readOldestAges(db, names)])
   const seen = new Map<string, Depth & { readonly oldestAgeS: number }>()
   for (const name of names) {
     const depth = depthOf(depths, name)
@@ -114,8 +107,7 @@ export async function sample(db: Database): Promise<boolean> {
   const rows = [...seen, [ALL, total([...seen.values()])] as const]
   const columns = [...STATES, 'oldestAgeS' as const].map((part) => arrayOf(rows.map(([, depth]) => depth[part])))
   const written = await db.send('upkeep', SAMPLE, [atMs, arrayOf(rows.map(([name]) => name)), ...columns])
-  // Once in a while is soon enough: whoever looks at groups of dead jobs does it first.
-  await fillFingerprints(send)
+  await fillFingerprints((sql, values) => db.send('upkeep', sql, values))
   return written.some(([queue]) => queue === ALL)
 }
 
@@ -192,7 +184,7 @@ function readDepth(row: Row | undefined): SeriesPoint['depth'] {
 }
 
 function readCounts(row: Row | undefined): Record<(typeof COUNTS)[number], number> {
-  const counts = nothing()
+  const counts: Record<(typeof COUNTS)[number], number> = { ...NO_TALLY }
   if (row !== undefined) for (const [index, part] of COUNTS.entries()) counts[part] = Number(row[index + 1])
   return counts
 }

@@ -1,11 +1,13 @@
 // settle: running rows become what the settlement says, matched by fence. ◄── worker/settler.ts, upkeep/rescue.ts
 
+import { fingerprint } from '../../core/fingerprint.js'
 import type { Lease, SettledJob } from '../../core/job.js'
+import type { StoredError } from '../../core/json.js'
 import { isFinished, type JobState } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { isSucceeded, settleSucceeded } from './settle-succeeded.js'
-import { arrayOf, type Statement, statement } from './statement.js'
+import { arrayOf, readJson, type Statement, statement } from './statement.js'
 import { unblockAfter } from './unblock.js'
 
 // One statement for every outcome, and one fence for all of them: a lease that no longer holds matches no row, and the caller
@@ -14,12 +16,13 @@ import { unblockAfter } from './unblock.js'
 const settleSql = (lock: string) => `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
-         nextval(':schema.positions') * 65536 AS place
+         pg_catalog.nextval(':schema.positions') * 65536 AS place
 ), outcome AS MATERIALIZED (
   SELECT *
     FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::smallint[], $6::smallint[], $7::float8[], $8::json[], $9::text[],
-                $10::json[], $11::float8[], $12::boolean[])
-           WITH ORDINALITY AS outcome (id, fence, state, attempt, crashes, delay_ms, result, reason, error, ran_ms, keyed, ordinal)
+                $10::json[], $11::float8[], $12::boolean[], $14::text[])
+           WITH ORDINALITY AS outcome (id, fence, state, attempt, crashes, delay_ms, result, reason, error, ran_ms, keyed,
+                                       fingerprint, ordinal)
 ), held AS MATERIALIZED (
   SELECT outcome.*
     FROM outcome
@@ -37,7 +40,7 @@ WITH moment AS MATERIALIZED (
 ), ended AS MATERIALIZED (
   SELECT gone.id, gone.priority, gone.queue, gone.type, gone.worker, gone.attempt AS ran_attempt, moment.now,
          moment.place + held.ordinal AS position, held.fence AS claim_fence, held.fence + $13::integer AS fence,
-         held.attempt, held.crashes, held.delay_ms, held.result, held.reason, held.error, held.keyed,
+         held.attempt, held.crashes, held.delay_ms, held.result, held.reason, held.error, held.keyed, held.fingerprint,
          coalesce(moment.now - held.ran_ms * interval '1 millisecond', gone.claimed_at) AS started_at,
          -- The one rule that is the store's: a cancel asked for while the job ran.
          CASE WHEN gone.cancel_requested AND held.state IN ('retrying', 'scheduled', 'ready') THEN 'cancelled'
@@ -62,8 +65,9 @@ WITH moment AS MATERIALIZED (
     FROM ended
    WHERE state = 'ready'
 ), into_dead AS (
-  INSERT INTO :schema.dead (id, died_at, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error)
-  SELECT id, now, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error
+  INSERT INTO :schema.dead (id, died_at, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error,
+                            fingerprint)
+  SELECT id, now, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error, fingerprint
     FROM ended
    WHERE state = 'dead'
 ), into_attempts AS (
@@ -100,7 +104,9 @@ export async function settle(
   }
   const first = new Map<string, SettledJob>()
   for (const job of jobs) if (!first.has(nameOf(job))) first.set(nameOf(job), job)
-  const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE, parameters(db, [...first.values()], options))
+  const settling = [...first.values()]
+  const values = parameters(db, settling, await fingerprints(send, settling), options)
+  const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE, values)
   const settled = new Map<string, JobState>()
   const parents: string[] = []
   for (const [id, fence, state, hasChildren] of rows) {
@@ -138,7 +144,32 @@ function nameOf({ id, fence }: Lease): string {
   return `${id} ${fence}`
 }
 
-function parameters(db: Database, jobs: readonly SettledJob[], options: { readonly onlyExpired: boolean }): unknown[] {
+// A job may die of an error that an earlier attempt met: too old for another, or its limit lowered meanwhile.
+const LAST_ERRORS = statement(
+  'last_errors',
+  `
+SELECT asked.id::text, last.error::text
+  FROM pg_catalog.unnest($1::uuid[]) AS asked (id)
+ CROSS JOIN LATERAL (
+   SELECT attempts.error FROM :schema.attempts WHERE attempts.id = asked.id ORDER BY attempts.fence DESC LIMIT 1
+ ) AS last`,
+)
+
+/** What tells the errors of those that die apart; null for all others. */
+async function fingerprints(send: Send, jobs: readonly SettledJob[]): Promise<(string | null)[]> {
+  const isDead = ({ settlement }: SettledJob) => settlement.state === 'dead'
+  const silent = jobs.filter((job) => isDead(job) && job.error === null)
+  const rows = silent.length > 0 ? await send(LAST_ERRORS, [arrayOf(silent.map(({ id }) => id))]) : []
+  const earlier = new Map(rows.map(([id, error]) => [id!, readJson(error) as StoredError]))
+  return jobs.map((job) => (isDead(job) ? fingerprint(job.error ?? earlier.get(job.id) ?? null) : null))
+}
+
+function parameters(
+  db: Database,
+  jobs: readonly SettledJob[],
+  marks: readonly (string | null)[],
+  options: { readonly onlyExpired: boolean },
+): unknown[] {
   return [
     db.now(),
     arrayOf(jobs.map(({ id }) => id)),
@@ -154,6 +185,7 @@ function parameters(db: Database, jobs: readonly SettledJob[], options: { readon
     arrayOf(jobs.map(({ idempotencyKey }) => idempotencyKey !== null)),
     // The fence moves on with a rescue, so that the late worker's own settlement cannot pass for a repetition of it.
     options.onlyExpired ? 1 : 0,
+    arrayOf(marks),
   ]
 }
 

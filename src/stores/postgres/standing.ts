@@ -2,7 +2,7 @@
 
 import { type Standing, WORKER_LIVE_MS } from '../../core/operating.js'
 import type { Database, Send } from './database.js'
-import { get } from './get.js'
+import { getSummary } from './get.js'
 import { arrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'
 import { workers } from './workers.js'
@@ -51,7 +51,7 @@ const TYPES = statement('types_of', 'SELECT id::text, type FROM :schema.jobs WHE
 export async function standing(db: Database, id: string): Promise<Standing | null> {
   const send: Send = (sql, values) => db.send('look', sql, values)
   const [job, [place], everyone] = await Promise.all([
-    get(db, id),
+    getSummary(send, id),
     send(PLACE, [db.now(), id, AHEAD_MAX + 1]),
     workers(db),
   ])

@@ -22,7 +22,7 @@ SELECT asked.id::text,
                             AND ready.position = jobs.position AND ready.id = jobs.id
                           WHERE jobs.id = asked.id) THEN 'ready'
         END
-  FROM unnest($1::uuid[]) AS asked (id)`,
+  FROM pg_catalog.unnest($1::uuid[]) AS asked (id)`,
 )
 
 /** The states of those of the jobs that exist. */

@@ -34,8 +34,8 @@ export async function stats(db: Database, queue: string | null): Promise<QueueSt
   const send: Send = (sql, values) => db.send('look', sql, values)
   const names = queue === null ? await queueNames(send) : [queue]
   const [depths, ages, attempts] = await Promise.all([
-    readDepths(send, queue === null ? null : [queue], COUNT_EXACT_MAX),
-    readOldestAges(send, db.now(), names),
+    readDepths(db, queue === null ? null : [queue], COUNT_EXACT_MAX),
+    readOldestAges(db, names),
     send(queue === null ? ATTEMPTS : ATTEMPTS_OF_QUEUE, [queue, FINISHED_LOOKED_AT, ATTEMPTS_WINDOW]),
   ])
   return {

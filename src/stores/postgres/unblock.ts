@@ -12,12 +12,12 @@ const UNBLOCK = statement(
   `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
-         nextval(':schema.positions') * 65536 AS place
+         pg_catalog.nextval(':schema.positions') * 65536 AS place
 ), verdict AS MATERIALIZED (
   SELECT blocked.id,
          bool_and(ended.state IS NOT NULL) AS all_ended,
          coalesce(bool_or(ended.state IN ('dead', 'cancelled')), false) AND bool_or(blocked.cancel_with_parents) AS is_cancelled
-    FROM unnest($2::uuid[]) AS asked (id)
+    FROM pg_catalog.unnest($2::uuid[]) AS asked (id)
    CROSS JOIN LATERAL (                                       -- one look-up for each job, whatever statistics say
      SELECT blocked.id, blocked.cancel_with_parents FROM :schema.blocked WHERE blocked.id = asked.id OFFSET 0
    ) AS blocked

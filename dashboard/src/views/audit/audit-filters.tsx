@@ -2,6 +2,7 @@
 
 import { type FormEvent, type ReactNode, useState } from 'react'
 import { useSearchParams } from 'wouter'
+import { useParameters } from '../../parameters.js'
 import { Button } from '../../parts/button.js'
 
 const FIELDS = [
@@ -11,7 +12,8 @@ const FIELDS = [
 ] as const
 
 export function AuditFilters(): ReactNode {
-  const [parameters, setParameters] = useSearchParams()
+  const [, setParameters] = useSearchParams()
+  const parameters = useParameters()
   const [draft, setDraft] = useState<Readonly<Record<string, string>>>(() => Object.fromEntries(parameters))
   const isSet = FIELDS.some(({ name }) => parameters.has(name))
   const apply = (next: Readonly<Record<string, string>>) => {

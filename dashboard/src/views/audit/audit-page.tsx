@@ -1,12 +1,13 @@
 // Who did what, newest first.
 
 import { type ReactNode, useState } from 'react'
-import { Link, useSearchParams } from 'wouter'
+import { Link } from 'wouter'
 import { readAudit } from '../../api/read.js'
 import { messageOf, request } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
 import type { AuditEntry } from '../../api/types.js'
 import { jobPath, withQuery } from '../../links.js'
+import { useParameters } from '../../parameters.js'
 import { toast } from '../../parts/announce.js'
 import { Button } from '../../parts/button.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
@@ -18,7 +19,7 @@ const PAGE_LINES = 100
 const LINES_MAX = 500
 
 export function AuditPage(): ReactNode {
-  const [parameters] = useSearchParams()
+  const parameters = useParameters()
   const query = { actor: parameters.get('actor'), action: parameters.get('action'), job: parameters.get('job') }
   const path = withQuery('v1/audit', { ...query, limit: PAGE_LINES })
   return (

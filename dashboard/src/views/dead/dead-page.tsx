@@ -1,14 +1,15 @@
 // Dead letters, grouped by what went wrong.
 
 import { type ReactNode, useState } from 'react'
-import { Link, useSearchParams } from 'wouter'
+import { Link, useLocation } from 'wouter'
 import { useOverview } from '../../api/looks.js'
 import { readGroups } from '../../api/read.js'
 import { useResource } from '../../api/resource.js'
 import type { BulkAction, DeadGroup } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
-import { jobsPath, withQuery } from '../../links.js'
+import { deadPath, jobsPath, withQuery } from '../../links.js'
 import { countOf, wholeText } from '../../numbers.js'
+import { useParameters } from '../../parameters.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { totalsOf } from '../../totals.js'
@@ -17,8 +18,8 @@ import { GroupCard } from './group-card.js'
 import { groupFilter } from './group-filter.js'
 
 export function DeadPage(): ReactNode {
-  const [parameters, setParameters] = useSearchParams()
-  const queue = parameters.get('queue')
+  const [, go] = useLocation()
+  const queue = useParameters().get('queue')
   const { value, error, refresh } = useResource(withQuery('v1/dlq/groups', { queue }), {
     everyMs: 5_000,
     read: readGroups,
@@ -29,7 +30,7 @@ export function DeadPage(): ReactNode {
   const [asked, setAsked] = useState<{ readonly action: BulkAction; readonly group: DeadGroup } | null>(null)
   return (
     <Page title="Dead letters" beside={total === null ? null : <span className="page-count">{wholeText(total)}</span>}>
-      <QueueChoice queue={queue} onChoose={(name) => setParameters(name === '' ? {} : { queue: name })} />
+      <QueueChoice queue={queue} onChoose={(name) => go(deadPath(name))} />
       {value === null ? (
         error === null ? (
           <Waiting />

@@ -1,7 +1,7 @@
 // The jobs: found by a filter that is in the page's address, selected, acted on.
 
 import { type ReactNode, useEffect, useState } from 'react'
-import { useLocation, useSearchParams } from 'wouter'
+import { useLocation } from 'wouter'
 import { useOverview, useRights } from '../../api/looks.js'
 import { readCount } from '../../api/read.js'
 import { ApiError } from '../../api/request.js'
@@ -11,6 +11,7 @@ import { FilterBar } from '../../filter/filter-bar.js'
 import { SavedViewsBar } from '../../filter/saved-views-menu.js'
 import { jobsPath, withQuery } from '../../links.js'
 import { countText, wholeText } from '../../numbers.js'
+import { useParameters } from '../../parameters.js'
 import { Button } from '../../parts/button.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Time } from '../../parts/time.js'
@@ -25,7 +26,7 @@ const NOTHING: ReadonlySet<string> = new Set()
 const NO_ROWS: readonly JobSummary[] = []
 
 export function JobsPage(): ReactNode {
-  const [parameters] = useSearchParams()
+  const parameters = useParameters()
   const [, go] = useLocation()
   const filter = parameters.get('filter') ?? ''
   const rights = useRights()

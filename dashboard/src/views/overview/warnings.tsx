@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import { useWarnings } from '../../api/looks.js'
 import type { Warning } from '../../api/types.js'
-import { queuePath } from '../../links.js'
+import { deadPath, queuePath } from '../../links.js'
 import { Command } from '../../parts/copy.js'
 import { Icon } from '../../parts/icons.js'
 
@@ -24,7 +24,7 @@ export function Warnings(): ReactNode {
 }
 
 function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
-  const { level, text, queue, next } = warning
+  const { code, level, text, queue, next } = warning
   return (
     <div className="warning" data-level={level}>
       <Icon name={level === 'note' ? 'note' : 'warning'} />
@@ -35,7 +35,11 @@ function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
           {queue ? (
             <>
               {' '}
-              <Link href={queuePath(queue)}>Open queue</Link>
+              {code === 'dead_growing' ? (
+                <Link href={deadPath(queue)}>See its dead letters</Link>
+              ) : (
+                <Link href={queuePath(queue)}>Open queue</Link>
+              )}
             </>
           ) : null}
         </p>

@@ -91,7 +91,7 @@ function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: Sc
   }
   return (
     <>
-      <Button icon="bolt" isBusy={isBusy} aria-label={`Run ${name} now`} onClick={() => void runNow()}>
+      <Button icon="bolt" isBusy={isBusy} aria-label={`Run now: ${name}`} onClick={() => void runNow()}>
         Run now
       </Button>
       {paused ? (

@@ -11,13 +11,16 @@ import { durationText } from '../../time/format.js'
 
 const LATE_MS = 15_000
 const QUEUES_SHOWN = 6
+/** So few jobs are shown unasked. */
+const JOBS_SHOWN = 5
 
 export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNode {
-  const [isOpen, setOpen] = useState(false)
+  const [chosen, setChosen] = useState<boolean | null>(null)
   const { id, host, pid, version, queues, concurrency, running, draining, heartbeatAgeMs, live, startedAt, jobs } =
     worker
   const beat = !live ? 'gone' : heartbeatAgeMs > LATE_MS ? 'late' : 'live'
   const more = queues.length - QUEUES_SHOWN
+  const isOpen = chosen ?? jobs.length <= JOBS_SHOWN
   return (
     <article className="card worker" data-row tabIndex={-1} data-beat={beat}>
       <header className="card-head">
@@ -63,7 +66,7 @@ export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNo
             className="text-button"
             data-expand
             aria-expanded={isOpen}
-            onClick={() => setOpen(!isOpen)}
+            onClick={() => setChosen(!isOpen)}
           >
             {isOpen ? 'Hide its jobs' : `Its ${countOf(jobs.length, 'job')}`}
           </button>

@@ -24,6 +24,8 @@ interface Known {
   readonly fallback: string | null
   /** Of a setting that this command takes as an option. */
   readonly flag?: 'url' | 'schema' | 'color'
+  /** Of a setting whose value is not shown. */
+  readonly isSecret?: boolean
 }
 
 const KNOWN: readonly Known[] = [
@@ -36,7 +38,15 @@ const KNOWN: readonly Known[] = [
   { name: 'worker claim-batch', variables: ['HOLDFAST_CLAIM_BATCH'], fallback: '500' },
   { name: 'worker visibility-timeout', variables: ['HOLDFAST_VISIBILITY_TIMEOUT'], fallback: '30s' },
   { name: 'worker drain-timeout', variables: ['HOLDFAST_DRAIN_TIMEOUT'], fallback: '15s' },
-  { name: 'worker log', variables: ['HOLDFAST_LOG'], fallback: 'problems' },
+  { name: 'worker metrics-port', variables: ['HOLDFAST_METRICS_PORT'], fallback: null },
+  { name: 'worker metrics-host', variables: ['HOLDFAST_METRICS_HOST'], fallback: '127.0.0.1' },
+  { name: 'server host', variables: ['HOLDFAST_HOST'], fallback: 'localhost' },
+  { name: 'server port', variables: ['HOLDFAST_PORT'], fallback: '4680' },
+  { name: 'server allow-host', variables: ['HOLDFAST_ALLOW_HOST'], fallback: null },
+  { name: 'server base-path', variables: ['HOLDFAST_BASE_PATH'], fallback: null },
+  { name: 'server token', variables: ['HOLDFAST_TOKEN'], fallback: null, isSecret: true },
+  { name: 'log-format', variables: ['HOLDFAST_LOG_FORMAT'], fallback: null },
+  { name: 'log-level', variables: ['HOLDFAST_LOG_LEVEL'], fallback: 'info' },
 ]
 
 export function addConfigShow(parent: Command, cli: Cli): void {
@@ -58,8 +68,8 @@ function show(cli: Cli, flags: ListFlags, self: Command): void {
   printListing(cli, flags, { name: 'settings', rows, columns: COLUMNS, empty: '' })
 }
 
-function resolve({ name, variables, fallback, flag }: Known, flags: ListFlags, self: Command): Setting {
-  const shown = (value: string) => (name === 'url' ? redactUrl(value) : value)
+function resolve({ name, variables, fallback, flag, isSecret }: Known, flags: ListFlags, self: Command): Setting {
+  const shown = (value: string) => (isSecret ? '***' : name === 'url' ? redactUrl(value) : value)
   const option = flag === undefined ? undefined : flags[flag]
   if (option !== undefined && self.getOptionValueSource(flag!) === 'cli') {
     return { name, value: shown(option), source: `--${flag}` }

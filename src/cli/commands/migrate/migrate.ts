@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { addExamples, type Cli } from '../../command.js'
 import { addStoreOptions, type StoreFlags } from '../../connection.js'
 import { migrateUp, showMigrations } from '../../show-migrations.js'
+import { addMigrateRoles } from './roles.js'
 import { addMigrateSql } from './sql.js'
 import { addMigrateStatus } from './status.js'
 import { addMigrateUp } from './up.js'
@@ -24,10 +25,11 @@ export function addMigrate(parent: Command, cli: Cli): void {
     .option('--check', 'the same as `migrate status`')
     .action((flags: MigrateFlags) => (flags.check === true ? showMigrations(cli, flags) : migrateUp(cli, flags)))
   addStoreOptions(command, { json: 'print { schema, applied, missing } as JSON' })
-  for (const add of [addMigrateUp, addMigrateStatus, addMigrateSql]) add(command, cli)
+  for (const add of [addMigrateUp, addMigrateStatus, addMigrateSql, addMigrateRoles]) add(command, cli)
   addExamples(command, [
     ['holdfast migrate --url postgres://owner@db/app', 'before the first worker of a new version starts'],
     ['holdfast migrate --check', 'in a deployment: is the schema ready for this version?'],
     ['holdfast migrate sql > holdfast.sql', 'for those who apply it themselves'],
+    ['holdfast migrate roles | psql postgres://admin@db/app', 'roles with no more rights than they need'],
   ])
 }

@@ -1,5 +1,5 @@
-// A TCP proxy in front of PostgreSQL that can cut, stall and, because it reads the protocol, lose the answer to a commit: the
-// server has done the work and the client will never know from this connection.
+// A TCP proxy in front of PostgreSQL that can cut, refuse, stall, slow down and, because it reads the protocol, lose the answer to
+// a commit: the server has done the work and the client will never know from this connection.
 
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
@@ -26,7 +26,8 @@ export class FaultProxy {
   readonly #target: number
   readonly #server: Server
   readonly #links = new Set<Link>()
-  #isPassing = true
+  #mode: 'pass' | 'blackhole' | 'refuse' = 'pass'
+  #delayMs = 0
   #trap: { matches: (message: FrontendMessage) => boolean; sprung: () => void } | null = null
 
   private constructor(target: number) {
@@ -59,6 +60,30 @@ export class FaultProxy {
     })
   }
 
+  /** Takes back what `loseAnswerTo` waits for, if it has not happened. */
+  forgetTrap(): void {
+    this.#trap = null
+  }
+
+  /** Ends every connection tidily, as a server or a balancer does that goes away. */
+  finishAll(): void {
+    for (const { client, server } of this.#links) {
+      client.end()
+      server.end()
+    }
+  }
+
+  /** Cuts every connection and takes no new ones. */
+  refuse(): void {
+    this.#mode = 'refuse'
+    this.cutAll()
+  }
+
+  /** Holds everything back for so long, each way. */
+  slowDown(delayMs: number): void {
+    this.#delayMs = delayMs
+  }
+
   /** Cuts every connection. */
   cutAll(): void {
     for (const { client, server } of this.#links) {
@@ -69,16 +94,22 @@ export class FaultProxy {
 
   /** Swallows everything in both directions from now on, as a broken network does: no data, no error. */
   blackhole(): void {
-    this.#isPassing = false
+    this.#mode = 'blackhole'
   }
 
-  /** Ends a blackhole: old connections are cut, new ones work. */
+  /** Ends whatever was wrong: after a blackhole old connections are cut, new ones work. */
   heal(): void {
-    this.#isPassing = true
-    this.cutAll()
+    const wasStalled = this.#mode !== 'pass'
+    this.#mode = 'pass'
+    this.#delayMs = 0
+    if (wasStalled) this.cutAll()
   }
 
   #accept(client: Socket): void {
+    if (this.#mode === 'refuse') {
+      client.on('error', () => {}).resetAndDestroy()
+      return
+    }
     const server = connect(this.#target, '127.0.0.1')
     const link: Link = { client, server, answered: 0, asked: 1, cutAt: null }
     this.#links.add(link)
@@ -90,15 +121,17 @@ export class FaultProxy {
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end)
     const fromClient = messageReader(false, (message) => this.#toServer(link, message))
     const fromServer = messageReader(true, (message) => this.#toClient(link, message))
+    const toServer = new Pipe(server)
+    const toClient = new Pipe(client)
     client.on('data', (chunk) => {
-      if (!this.#isPassing) return
+      if (this.#mode !== 'pass') return
       fromClient(chunk)
-      server.write(chunk)
+      toServer.send(chunk, this.#delayMs)
     })
     server.on('data', (chunk) => {
-      if (!this.#isPassing) return
+      if (this.#mode !== 'pass') return
       fromServer(chunk)
-      if (link.cutAt === null || link.answered < link.cutAt) client.write(chunk)
+      if (link.cutAt === null || link.answered < link.cutAt) toClient.send(chunk, this.#delayMs)
       else this.#spring(link)
     })
   }
@@ -125,6 +158,28 @@ export class FaultProxy {
     this.#server.close()
     this.cutAll()
     if (this.#server.listening) await once(this.#server, 'close')
+  }
+}
+
+/** One way of a link. What is held back is never overtaken by what comes after. */
+class Pipe {
+  readonly #to: Socket
+  #dueMs = 0
+
+  constructor(to: Socket) {
+    this.#to = to
+  }
+
+  send(chunk: Buffer, delayMs: number): void {
+    const nowMs = performance.now()
+    const dueMs = Math.max(nowMs + delayMs, this.#dueMs)
+    if (dueMs <= nowMs) {
+      if (this.#to.writable) this.#to.write(chunk)
+      return
+    }
+    this.#dueMs = dueMs
+    // Timers of one length fire in the order they were set; the rounding up keeps those of different lengths in order too.
+    setTimeout(() => this.#to.writable && this.#to.write(chunk), Math.ceil(dueMs - nowMs))
   }
 }
 

@@ -1,0 +1,32 @@
+// npm run bench: measures Holdfast, the limit of its layout and its peers on the same servers, one after the other in turns;
+// npm run bench -- growth: how Holdfast's cost grows; npm run bench -- dashboard: what its requests take. A table for people on stderr and, with --json, one document on stdout.
+
+import { say } from '../say.js'
+import { readArguments, USAGE, UsageError } from './arguments.js'
+import { compare } from './compare.js'
+import { CONTENDERS } from './contenders/all.js'
+import { dashboard } from './dashboard.js'
+import { GROWTH_MEASURES } from './growth/all.js'
+import { growth } from './growth.js'
+import { MEASURES } from './measures.js'
+
+/** Runs what the words ask for; the exit code. */
+export async function bench(words: readonly string[]): Promise<number> {
+  if (words.includes('--help')) {
+    say(USAGE)
+    return 0
+  }
+  try {
+    const chosen = readArguments(words, {
+      measures: Object.keys(MEASURES),
+      contenders: Object.keys(CONTENDERS),
+      growth: Object.keys(GROWTH_MEASURES),
+    })
+    if (chosen.program === 'dashboard') return await dashboard(chosen)
+    return chosen.program === 'growth' ? await growth(chosen) : await compare(chosen)
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    say(`${error.message}\n\n${USAGE}`)
+    return 2
+  }
+}

@@ -1,0 +1,208 @@
+// Reads what the witness wrote and turns it into the store's events: the changes one transaction made to one job are one step of its
+// life.
+
+import type pg from 'pg'
+import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
+import type { DeadReason, JobState } from '../../src/core/states.js'
+import type { StoredOptions } from '../../src/stores/postgres/options-column.js'
+import type { JobStored, StoreEvent } from '../history/events.js'
+import { WITNESS } from './watch.js'
+
+interface Change {
+  readonly place: number
+  readonly at: number
+  readonly tx: string
+  readonly source: string
+  readonly id: string | null
+  readonly fence: number | null
+  readonly attempt: number | null
+  readonly crashes: number | null
+  readonly moment: number | null
+  readonly word: string | null
+  readonly facts: {
+    type: string
+    priority: number
+    options: StoredOptions | null
+    key: string | null
+    effect: string | null
+  } | null
+}
+
+const PAGE = 20_000
+const CHANGES = `
+SELECT place::float8 AS place, (extract(epoch FROM at) * 1000)::float8 AS at, tx, source, id::text AS id, fence::float8 AS fence,
+       attempt, crashes, (extract(epoch FROM moment) * 1000)::float8 AS moment, word, facts
+  FROM ${WITNESS}.changes
+ WHERE place > $1
+ ORDER BY place
+ LIMIT ${PAGE}`
+
+/** Every step of every job's life, as the store's triggers wrote it. */
+export async function* readChanges(sql: pg.Client): AsyncGenerator<StoreEvent> {
+  await sql.query(`CREATE INDEX IF NOT EXISTS changes_in_order ON ${WITNESS}.changes (place)`)
+  // Rows of one transaction and job are within a page of each other or nearly: what is open at the end of a page is carried over.
+  let open = new Map<string, Change[]>()
+  let after = 0
+  for (;;) {
+    const { rows } = await sql.query<Change>(CHANGES, [after])
+    const before = open
+    open = new Map()
+    for (const row of rows) {
+      const name = `${row.tx} ${row.id ?? row.place}`
+      const known = before.get(name)
+      if (known !== undefined) {
+        before.delete(name)
+        open.set(name, known)
+      }
+      const group = open.get(name)
+      if (group === undefined) open.set(name, [row])
+      else group.push(row)
+    }
+    for (const group of before.values()) yield* stepOf(group)
+    if (rows.length === 0) return
+    after = rows[rows.length - 1]!.place
+  }
+}
+
+/** The events that the changes of one transaction to one job come to. */
+export function* stepOf(group: readonly Change[]): Generator<StoreEvent> {
+  const find = (source: string) => group.find((change) => change.source === source)
+  for (const change of group) yield* aloneOf(change)
+  const made = find('jobs_insert')
+  const left = find('running_delete')
+  const landed = landingOf(group)
+  const claimed = find('running_insert')
+  if (made !== undefined) yield storedOf(made, landed)
+  else if (left !== undefined && landed !== null) yield settledOf(left, landed)
+  else if (landed !== null && landed.to === 'succeeded') {
+    yield settledOf({ ...landed.change, fence: landed.change.fence }, landed)
+  } else if (landed !== null) yield movedOf(landed, find('dead_delete') !== undefined)
+  if (claimed !== undefined) yield claimOf(claimed)
+}
+
+/** Changes that are events by themselves. */
+function* aloneOf(change: Change): Generator<StoreEvent> {
+  const { place, at, tx, source, fence, attempt, moment, word } = change
+  const job = change.id
+  const own = { order: place, at, tx }
+  if (source === 'ticks_insert') yield { ...own, ev: 'tick', schedule: word!, tick: moment!, job }
+  if (job === null) return
+  if (source === 'extended') yield { ...own, ev: 'extended', job, fence: fence!, leasedUntil: moment! }
+  if (source === 'cancel_asked') yield { ...own, ev: 'operated', job, action: 'ask to cancel', to: 'running' }
+  if (source === 'effects_inside' || source === 'effects_outside') {
+    yield { ...own, ev: 'effect', job, fence: fence!, attempt: attempt!, inTransaction: source === 'effects_inside' }
+  }
+}
+
+interface Landing {
+  readonly change: Change
+  readonly to: JobState
+  readonly reason: DeadReason | null
+  readonly notBefore: number | null
+}
+
+/** Where the job went. */
+function landingOf(group: readonly Change[]): Landing | null {
+  for (const change of group) {
+    const { source, word, moment } = change
+    const landing = { change, reason: null, notBefore: null }
+    if (source === 'ready_insert') return { ...landing, to: 'ready' }
+    if (source === 'blocked_insert') return { ...landing, to: 'blocked' }
+    if (source === 'scheduled_insert') return { ...landing, to: word as JobState, notBefore: moment }
+    if (source === 'finished_insert') return { ...landing, to: word as JobState }
+    if (source === 'dead_insert') return { ...landing, to: 'dead', reason: word as DeadReason }
+  }
+  return null
+}
+
+function storedOf(made: Change, landed: Landing | null): StoreEvent {
+  const { type, priority, options, key, effect } = made.facts!
+  const tick = options?.schedule === undefined ? null : { schedule: options.schedule.name, at: options.schedule.tickMs }
+  const isEffect = effect === 'in transaction' || effect === 'outside' || effect === 'none'
+  const stored: JobStored = {
+    ...{ ev: 'stored', order: made.place, at: made.at, tx: made.tx, job: made.id!, queue: made.word!, type, priority },
+    // A job that was claimed as it was written stood nowhere before.
+    state: landed?.to ?? 'ready',
+    runAt: landed?.notBefore ?? (landed?.to === 'blocked' ? landed.change.moment : null),
+    maxAttempts: options?.limits?.maxAttempts ?? LIMIT_DEFAULTS.maxAttempts,
+    maxCrashes: CRASHES_MAX,
+    key: tick === null ? key : null,
+    idempotencyKey: options?.key?.key ?? null,
+    keyTtlMs: options?.key?.ttlMs ?? null,
+    after: options?.after ?? [],
+    onParentDead: options?.onParentDead ?? 'cancel',
+    tick,
+    ...(isEffect ? { effect } : {}),
+  }
+  return stored
+}
+
+function settledOf(left: Change, { change, to, reason, notBefore }: Landing): StoreEvent {
+  return {
+    ...{
+      ev: 'settled',
+      order: change.place,
+      at: change.at,
+      tx: change.tx,
+      job: left.id!,
+      fence: left.fence!,
+      to,
+      reason,
+    },
+    attempts: change.attempt ?? 0,
+    crashes: change.crashes ?? 0,
+    notBefore,
+    // The fence moves on with a rescue: that is how the store tells the two apart.
+    rescued: change.fence !== null && change.fence > left.fence!,
+  }
+}
+
+/** A move of a job nobody was running. */
+function movedOf({ change, to }: Landing, wasDead: boolean): StoreEvent {
+  const own = { order: change.place, at: change.at, tx: change.tx, job: change.id! }
+  if (to === 'ready' && wasDead) return { ...own, ev: 'operated', action: 'requeue', to }
+  if (to === 'ready' || to === 'scheduled') return { ...own, ev: 'promoted', to }
+  return { ...own, ev: 'operated', action: wasDead ? 'discard' : 'cancel', to }
+}
+
+function claimOf({ place, at, tx, id, fence, attempt, word, moment }: Change): StoreEvent {
+  // After the job's beginning where both are of one statement.
+  const order = place + 0.5
+  return {
+    ev: 'claimed',
+    order,
+    at,
+    tx,
+    job: id!,
+    fence: fence!,
+    attempt: attempt!,
+    worker: word!,
+    leasedUntil: moment!,
+  }
+}
+
+const FINAL = `
+SELECT jobs.id::text AS job, jobs.payload ->> 'key' AS key, jobs.options -> 'schedule' IS NOT NULL AS "isTick", place.*
+  FROM :schema.jobs
+  JOIN (SELECT id, ending::text AS state, attempt, NULL AS reason FROM :schema.finished
+        UNION ALL SELECT id, 'dead', attempt, reason FROM :schema.dead
+        UNION ALL SELECT id, 'ready', coalesce(attempt, 0), NULL FROM :schema.ready
+        UNION ALL SELECT id, CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END, attempt, NULL FROM :schema.scheduled
+        UNION ALL SELECT id, 'blocked', 0, NULL FROM :schema.blocked
+        UNION ALL SELECT id, 'running', attempt, NULL FROM :schema.running) AS place USING (id)`
+
+/** Where each job stands now. */
+export async function readFinal(sql: pg.Client, schema: string): Promise<StoreEvent[]> {
+  type Row = {
+    job: string
+    key: string | null
+    isTick: boolean
+    state: JobState
+    attempt: number
+    reason: DeadReason | null
+  }
+  const { rows } = await sql.query<Row>(FINAL.replaceAll(':schema', `"${schema}"`))
+  return rows.map(({ job, key, isTick, state, attempt, reason }) => {
+    return { ev: 'final', job, key: isTick ? null : key, state, attempts: attempt, reason }
+  })
+}

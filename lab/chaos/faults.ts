@@ -1,0 +1,247 @@
+// How each kind of fault is made. A fault begins when it really happens, and ends when it is over: what did not happen is not
+// written down, and the run does not count.
+
+import pg from 'pg'
+import type { Recorder } from '../gen/recorder.js'
+import type { PostgresServer } from '../servers/postgres.js'
+import type { FleetWorker } from './fleet.js'
+import { POISON, type Producer } from './load.js'
+import type { PlannedFault } from './plan.js'
+import type { FaultProxy, FrontendMessage } from './proxy.js'
+import type { FaultKind } from './settings.js'
+import { SPECIAL } from './work.js'
+
+export interface Scene {
+  readonly server: PostgresServer
+  readonly schema: string
+  readonly fleet: readonly FleetWorker[]
+  readonly producers: readonly Producer[]
+  readonly recorder: Recorder
+}
+
+/** A fault under way: `begin` is called when it happens. */
+type Make = (scene: Scene, fault: PlannedFault, begin: () => void) => Promise<void>
+
+const PATIENCE_MS = 30_000
+const SKEW_MS = 3_600_000
+
+/** Makes one fault, with its lines in the record. */
+export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void> {
+  const { kind, target, index } = fault
+  let hasBegun = false
+  const begin = () => {
+    if (hasBegun) return
+    hasBegun = true
+    scene.recorder.write({ ev: 'fault.begin', kind, target, index })
+  }
+  await MAKERS[kind](scene, fault, begin)
+  if (hasBegun) scene.recorder.write({ ev: 'fault.end', kind, target, index })
+}
+
+const MAKERS: Readonly<Record<FaultKind, Make>> = {
+  'kill worker': signalled(['SIGKILL']),
+  deploy: signalled(['SIGTERM']),
+  'second signal': signalled(['SIGTERM', 'SIGTERM']),
+  'kill after effect': async (scene, fault, begin) => {
+    const worker = await workerOf(scene, fault)
+    const ended = worker.ended()
+    worker.order({ order: 'die after effect' })
+    await ended
+    begin()
+  },
+  'pause beyond lease': paused,
+  'pause within lease': paused,
+  'block event loop': async (scene, fault, begin) => {
+    const worker = await workerOf(scene, fault)
+    worker.order({ order: 'block', ms: fault.ms })
+    begin()
+    await sleep(fault.ms)
+  },
+  'skew clock': async (scene, fault, begin) => {
+    const worker = await workerOf(scene, fault)
+    const ended = worker.ended()
+    worker.skewMs = fault.luck < 0.5 ? SKEW_MS : -SKEW_MS
+    worker.signal('SIGTERM')
+    await ended
+    await worker.ready()
+    begin()
+  },
+  'cut by reset': async (scene, fault, begin) => {
+    linkOf(scene, fault).cutAll()
+    begin()
+  },
+  'cut by end': async (scene, fault, begin) => {
+    linkOf(scene, fault).finishAll()
+    begin()
+  },
+  'refuse connections': (scene, fault, begin) => broken(scene, fault, begin, (link) => link.refuse()),
+  'half-open link': (scene, fault, begin) => broken(scene, fault, begin, (link) => link.blackhole()),
+  'slow link': (scene, fault, begin) => broken(scene, fault, begin, (link) => link.slowDown(60 + fault.luck * 100)),
+  'lose answer to claim': lost('claim', ({ type, text }) => type === 'B' && text.startsWith('claim')),
+  'lose answer to settle': lost('settle', ({ type, text }) => type === 'B' && text.startsWith('settle')),
+  'lose answer to enqueue': lost('enqueue', ({ type, text }) => type === 'B' && text.startsWith('enqueue')),
+  'terminate backends': async ({ server }, _, begin) => {
+    await onServer(server, async (sql) => {
+      await sql.query(`SELECT pg_terminate_backend(pid) FROM (${OURS} ORDER BY random() LIMIT 5) AS chosen`)
+      begin()
+    })
+  },
+  'kill backend': async ({ server }, _, begin) => {
+    await onServer(server, async (sql) => {
+      const { rows } = await sql.query<{ pid: number }>(`${OURS} ORDER BY random() LIMIT 1`)
+      if (rows[0] === undefined) return
+      process.kill(rows[0].pid, 'SIGKILL')
+      begin()
+    })
+  },
+  'stop server': async ({ server }, fault, begin) => {
+    await server.stop(fault.luck < 0.5 ? 'SIGQUIT' : 'SIGINT')
+    begin()
+    await sleep(fault.ms)
+    await startAgain(server)
+  },
+  'lose notifications': async ({ server }, _, begin) => {
+    await onServer(server, async (sql) => {
+      await sql.query(`SELECT pg_terminate_backend(pid) FROM (${OURS} AND query ILIKE 'LISTEN%') AS listening`)
+      begin()
+    })
+  },
+  'lock tables': async ({ server, schema }, fault, begin) => {
+    await onServer(server, async (sql) => {
+      await sql.query('BEGIN')
+      await sql.query(`LOCK TABLE "${schema}".running, "${schema}".ready IN ACCESS EXCLUSIVE MODE`)
+      begin()
+      await sleep(fault.ms)
+      await sql.query('ROLLBACK')
+    })
+  },
+  'dependency away': async ({ fleet }, fault, begin) => {
+    for (const worker of fleet) worker.order({ order: 'dependency', isDown: true })
+    begin()
+    await sleep(fault.ms)
+    for (const worker of fleet) worker.order({ order: 'dependency', isDown: false })
+  },
+  'poison burst': async ({ producers }, fault, begin) => {
+    const producer = producers[Math.floor(fault.luck * producers.length)]!
+    for (let count = 0; count < 30; count++) producer.add(POISON, { kind: 'poison', failures: null })
+    begin()
+  },
+  'killing payload': async ({ producers }, _, begin) => {
+    producers[0]!.add(SPECIAL.killer)
+    begin()
+  },
+  'stuck handler': async ({ producers }, _, begin) => {
+    producers[0]!.add(SPECIAL.stuck)
+    begin()
+  },
+}
+
+function signalled(signals: readonly NodeJS.Signals[]): Make {
+  return async (scene, fault, begin) => {
+    const worker = await workerOf(scene, fault)
+    const ended = worker.ended()
+    for (const [index, signal] of signals.entries()) {
+      if (index > 0) await sleep(150)
+      worker.signal(signal)
+    }
+    begin()
+    await ended
+  }
+}
+
+async function paused(scene: Scene, fault: PlannedFault, begin: () => void): Promise<void> {
+  const worker = await workerOf(scene, fault)
+  worker.signal('SIGSTOP')
+  begin()
+  await sleep(fault.ms)
+  worker.signal('SIGCONT')
+}
+
+async function broken(
+  scene: Scene,
+  fault: PlannedFault,
+  begin: () => void,
+  breakLink: (link: FaultProxy) => void,
+): Promise<void> {
+  const link = linkOf(scene, fault)
+  breakLink(link)
+  begin()
+  await sleep(fault.ms)
+  link.heal()
+}
+
+/** The server has done the work, and its answer never arrives. */
+function lost(to: string, matches: (message: FrontendMessage) => boolean): Make {
+  return async (scene, fault, begin) => {
+    const link = linkOf(scene, fault)
+    const sprung = link.loseAnswerTo(matches).then(() => true)
+    const isLost = await Promise.race([sprung, sleep(PATIENCE_MS).then(() => false)])
+    if (!isLost) {
+      link.forgetTrap()
+      return
+    }
+    begin()
+    scene.recorder.write({ ev: 'answer.lost', to })
+  }
+}
+
+async function workerOf({ fleet }: Scene, { target }: PlannedFault): Promise<FleetWorker> {
+  const worker = fleet.find(({ name }) => name === target)
+  if (worker === undefined) throw new Error(`the run has no ${target}`)
+  await worker.ready()
+  return worker
+}
+
+function linkOf({ fleet, producers }: Scene, { target }: PlannedFault): FaultProxy {
+  const owner = [...fleet, ...producers].find(({ name }) => name === target)
+  if (owner === undefined) throw new Error(`the run has no ${target}`)
+  return owner.proxy
+}
+
+const OURS = `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' AND backend_type = 'client backend'`
+
+/** Runs on a connection of its own past all links, once the server takes one. Its end by the fault itself is no failure. */
+export async function onServer<T>(server: PostgresServer, work: (sql: pg.Client) => Promise<T>): Promise<T | null> {
+  const deadline = performance.now() + PATIENCE_MS
+  for (;;) {
+    const sql = new pg.Client({
+      connectionString: server.url,
+      connectionTimeoutMillis: 3_000,
+      application_name: 'chaos',
+    })
+    let isOpen = false
+    let isCut = false
+    sql.on('error', () => {
+      isCut = true
+    })
+    try {
+      await sql.connect()
+      isOpen = true
+      return await work(sql)
+    } catch (error) {
+      if (isOpen && isCut) return null
+      if (isOpen || performance.now() > deadline) throw error
+      await sleep(200)
+    } finally {
+      await sql.end().catch(() => {})
+    }
+  }
+}
+
+/** Right after it was stopped at once, what its backends held may not be free yet. */
+async function startAgain(server: PostgresServer): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS
+  for (;;) {
+    try {
+      await server.start()
+      return
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+      await sleep(200)
+    }
+  }
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

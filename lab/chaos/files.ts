@@ -1,0 +1,28 @@
+// The files of a run: what each process told, a line each, and the whole history in one.
+
+import { createWriteStream } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import type { HistoryEvent, ProcessEvent } from '../history/events.js'
+
+/** What all processes of a run told. The last line of one that was killed may be torn: it was never whole, so it says nothing. */
+export async function readTold(folder: string): Promise<ProcessEvent[]> {
+  const told: ProcessEvent[] = []
+  for (const name of await readdir(folder)) {
+    if (!name.endsWith('.jsonl')) continue
+    const lines = (await readFile(join(folder, name), 'utf8')).split('\n')
+    for (const line of lines.slice(0, -1)) told.push(JSON.parse(line) as ProcessEvent)
+  }
+  return told
+}
+
+/** Writes the whole history, compressed. */
+export async function writeHistory(folder: string, events: readonly HistoryEvent[]): Promise<void> {
+  const lines = function* () {
+    for (const event of events) yield `${JSON.stringify(event)}\n`
+  }
+  await pipeline(Readable.from(lines()), createGzip({ level: 1 }), createWriteStream(join(folder, 'history.jsonl.gz')))
+}

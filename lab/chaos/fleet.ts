@@ -1,0 +1,142 @@
+// The worker processes of a run, each behind a link of its own. Whatever ends one, it is started again.
+
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { FaultProxy } from './proxy.js'
+import type { WorkerOrder, WorkerSetup } from './work.js'
+
+const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url))
+const WRONG_CLOCK = new URL('./wrong-clock.js', import.meta.url).href
+const READY_MS = 60_000
+const AGAIN_MS = 100
+
+export interface FleetOptions {
+  readonly port: number
+  readonly schema: string
+  readonly folder: string
+  readonly leaseMs: number
+  readonly concurrency: number
+  /** Modules every process loads first. */
+  readonly imports: readonly string[]
+}
+
+export class FleetWorker {
+  readonly name: string
+  readonly proxy: FaultProxy
+  readonly #options: FleetOptions
+  #child: ChildProcess | null = null
+  #incarnation = 0
+  #isReady = false
+  #isKept = true
+  #waiting: (() => void)[] = []
+  /** Wrong by so much in its next life. */
+  skewMs = 0
+  restarts = 0
+
+  constructor(name: string, proxy: FaultProxy, options: FleetOptions) {
+    this.name = name
+    this.proxy = proxy
+    this.#options = options
+  }
+
+  start(): void {
+    const { schema, folder, leaseMs, concurrency, imports } = this.#options
+    const incarnation = ++this.#incarnation
+    const record = join(folder, `${this.name}.${incarnation}.jsonl`)
+    const setup: WorkerSetup = {
+      url: this.proxy.url,
+      schema,
+      name: this.name,
+      incarnation,
+      record,
+      leaseMs,
+      concurrency,
+    }
+    const skewed = this.skewMs === 0 ? [] : ['--import', WRONG_CLOCK]
+    const child = fork(PROGRAM, [JSON.stringify(setup)], {
+      execArgv: [...skewed, ...imports.flatMap((module) => ['--import', module])],
+      env: { ...process.env, HOLDFAST_SKEW_MS: String(this.skewMs) },
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    })
+    this.skewMs = 0
+    this.#child = child
+    let said = ''
+    child.stderr?.on('data', (chunk) => {
+      said = `${said}${chunk}`.slice(-4_000)
+    })
+    child.on('message', () => {
+      this.#isReady = true
+      for (const go of this.#waiting.splice(0)) go()
+    })
+    child.once('exit', (code) => this.#again(code, said))
+    // Writing to a process that was just killed fails; that it is gone is told by its exit.
+    child.on('error', () => {})
+  }
+
+  /** What processes that ended on their own, not by a signal, said last. */
+  readonly complaints: string[] = []
+
+  #again(code: number | null, said: string): void {
+    this.#isReady = false
+    this.#child = null
+    if (code !== null && code !== 0 && code !== 143 && said !== '') this.complaints.push(said)
+    if (!this.#isKept) return
+    this.restarts++
+    setTimeout(() => this.#isKept && this.start(), AGAIN_MS)
+  }
+
+  /** Waits until the process is up and works. */
+  async ready(): Promise<void> {
+    const deadline = performance.now() + READY_MS
+    while (!this.#isReady) {
+      if (performance.now() > deadline) throw new Error(`${this.name} was not ready within ${READY_MS} ms`)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, 500)
+        this.#waiting.push(() => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    }
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal)
+  }
+
+  order(order: WorkerOrder): void {
+    if (this.#child?.connected === true) this.#child.send(order, () => {})
+  }
+
+  /** Waits for the end of the process that runs now. */
+  async ended(): Promise<void> {
+    if (this.#child !== null) await once(this.#child, 'exit')
+  }
+
+  /** Ends it for good: tidily, or at once when that takes too long. */
+  async stop(): Promise<void> {
+    this.#isKept = false
+    if (this.#child !== null) {
+      const ended = this.ended()
+      this.signal('SIGCONT')
+      this.signal('SIGTERM')
+      const timer = setTimeout(() => this.signal('SIGKILL'), 10_000)
+      await ended
+      clearTimeout(timer)
+    }
+    await this.proxy.close()
+  }
+}
+
+/** Opens links and starts the processes, without waiting for them. */
+export async function startFleet(count: number, options: FleetOptions): Promise<FleetWorker[]> {
+  const fleet: FleetWorker[] = []
+  for (let number = 1; number <= count; number++) {
+    const worker = new FleetWorker(`worker-${number}`, await FaultProxy.open(options.port), options)
+    worker.start()
+    fleet.push(worker)
+  }
+  return fleet
+}

@@ -1,0 +1,139 @@
+// The load of a chaos run: producers that enqueue through links of their own, with priorities, delays, keys used again and chains, and
+// an operator who cancels and revives.
+
+import { join } from 'node:path'
+import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
+import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { seededRandom } from '../../src/testing/seeded-random.js'
+import { type GeneratedJob, generatedJobs } from '../gen/handlers.js'
+import { type GeneratedPayload, jobAt } from '../gen/mix.js'
+import { type Call, produce } from '../gen/produce.js'
+import { Recorder } from '../gen/recorder.js'
+import { FaultProxy } from './proxy.js'
+import type { ChaosSettings } from './settings.js'
+import { GENERATED } from './work.js'
+
+const CALLERS = 400
+const KEYS = 300
+const OPERATE_MS = 400
+
+export class Producer {
+  readonly name: string
+  readonly proxy: FaultProxy
+  readonly #holdfast: Holdfast
+  readonly #recorder: Recorder
+  readonly #seed: number
+  readonly #settings: ChaosSettings
+  readonly #extra: Call[] = []
+  readonly #accepted: string[] = []
+  readonly #poison: string[] = []
+  #extras = 0
+  #isClosed = false
+  accepted = 0
+
+  private constructor(parts: {
+    name: string
+    proxy: FaultProxy
+    holdfast: Holdfast
+    recorder: Recorder
+    seed: number
+    settings: ChaosSettings
+  }) {
+    this.name = parts.name
+    this.proxy = parts.proxy
+    this.#holdfast = parts.holdfast
+    this.#recorder = parts.recorder
+    this.#seed = parts.seed
+    this.#settings = parts.settings
+  }
+
+  static async open(
+    number: number,
+    place: { port: number; schema: string; folder: string; settings: ChaosSettings },
+  ): Promise<Producer> {
+    const { port, schema, folder, settings } = place
+    const name = `producer-${number}`
+    const proxy = await FaultProxy.open(port)
+    const store = await postgresStore(proxy.url, { schema, deadlineMs: 3_000, connectMs: 3_000 })
+    const holdfast = await openHoldfast(store, { upkeep: false, name })
+    const recorder = new Recorder(join(folder, `${name}.jsonl`), { process: name, incarnation: 1 })
+    return new Producer({ name, proxy, holdfast, recorder, settings, seed: settings.seed * 16 + number })
+  }
+
+  /** Enqueues until `signal` fires, and answers when the last call has been answered. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { perSecond, producers } = this.#settings
+    const callAt = (seq: number) => this.#extra.shift() ?? this.#callAt(seq)
+    const onAnswer = (call: Call, id: string | null) => this.#answered(call, id)
+    const recorder = this.#recorder
+    const operating = this.#operate(signal)
+    await produce(this.#holdfast, {
+      callAt,
+      perSecond: perSecond / producers,
+      callers: CALLERS,
+      recorder,
+      signal,
+      onAnswer,
+    })
+    await operating
+  }
+
+  /** Has a job of a kind of its own enqueued next. */
+  add(job: GeneratedJob, changes: Partial<GeneratedPayload> = {}): void {
+    const key = `${this.#seed}-extra-${++this.#extras}`
+    const plain = { seq: -this.#extras, kind: 'fast', ms: 1, failures: 0, effect: 'none' } as const
+    this.#extra.push({ job, payload: { ...plain, key, ...changes }, options: {} })
+  }
+
+  #callAt(seq: number): Call {
+    const payload = jobAt(this.#seed, seq, this.#settings.mix)
+    const random = seededRandom((this.#seed * 7_919 + seq) >>> 0)
+    const last = this.#accepted[this.#accepted.length - 1]
+    const isAfter = last !== undefined && random.float() < 0.04
+    const priority = random.float() < 0.8 ? 0 : random.float() < 0.5 ? 5 : -5
+    const options: EnqueueOptions = {
+      priority,
+      ...(random.float() < 0.05 ? { delay: Math.round(300 + random.float() * 2_500) } : {}),
+      ...(random.float() < 0.1 ? { idempotencyKey: `welcome-${Math.floor(random.float() * KEYS)}` } : {}),
+      ...(isAfter ? { after: last, onParentDead: random.float() < 0.5 ? 'run' : 'cancel' } : {}),
+    }
+    return { job: JOBS[payload.kind], payload, options }
+  }
+
+  #answered({ payload }: Call, id: string | null): void {
+    if (id === null) return
+    this.accepted++
+    this.#accepted.push(id)
+    if (payload.kind === 'poison') this.#poison.push(id)
+    if (this.#accepted.length > 1_000) this.#accepted.splice(0, 500)
+  }
+
+  /** Cancels a recent job and revives a poisoned one, now and then. What comes of it is for the store's record. */
+  async #operate(signal: AbortSignal): Promise<void> {
+    const random = seededRandom(this.#seed)
+    while (!signal.aborted) {
+      await new Promise((resolve) => setTimeout(resolve, OPERATE_MS))
+      const recent = this.#accepted[Math.floor(random.float() * this.#accepted.length)]
+      const old = this.#poison.length > 50 ? this.#poison.shift() : undefined
+      const calls = [
+        recent === undefined ? null : this.#holdfast.cancel(recent),
+        old === undefined ? null : this.#holdfast.requeue(old),
+      ]
+      await Promise.allSettled(calls)
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await this.#holdfast.close()
+    this.#recorder.close()
+    await this.proxy.close()
+  }
+}
+
+const JOBS = generatedJobs(GENERATED)
+
+/** The poisoned job, for bursts of them. */
+export const POISON: GeneratedJob = JOBS.poison

@@ -1,0 +1,72 @@
+// Mistakes put into the product on purpose, to see that a run on real processes and a real server is able to fail: text of a compiled
+// module is replaced as the worker processes load it.
+
+/** One mistake: in which modules, what, by what. */
+export interface Plant {
+  readonly replacements: readonly { readonly module: string; readonly find: string; readonly by: string }[]
+  /** What the checker must say. */
+  readonly invariant: string
+}
+
+export const PLANTS: Readonly<Record<string, Plant>> = {
+  'settle without fence': {
+    replacements: [
+      { module: 'stores/postgres/settle.js', find: 'AND running.fence = outcome.fence', by: '' },
+      {
+        module: 'stores/postgres/settle-succeeded.js',
+        find: 'AND running.fence = ANY ($4::bigint[])',
+        by: 'AND $4::bigint[] IS NOT NULL',
+      },
+      { module: 'stores/postgres/settle-succeeded.js', find: 'AND outcome.fence = gone.fence', by: '' },
+    ],
+    invariant: 'I6',
+  },
+  'rescue leases that hold': {
+    replacements: [
+      {
+        module: 'stores/postgres/settle.js',
+        find: 'AND running.leased_until <= moment.now FOR UPDATE SKIP LOCKED',
+        by: 'FOR UPDATE SKIP LOCKED',
+      },
+      { module: 'stores/postgres/expired.js', find: 'leased_until <= ', by: "leased_until <= interval '2 seconds' + " },
+    ],
+    invariant: 'I3',
+  },
+  'attempts are not counted': {
+    replacements: [
+      {
+        module: 'stores/postgres/claim.js',
+        find: 'coalesce(left_line.attempt, 0) + 1',
+        by: 'coalesce(left_line.attempt, 0) + 0',
+      },
+    ],
+    invariant: 'I5',
+  },
+}
+
+/** The modules a worker process loads first for a plant. */
+export function plantImports(name: string | null): string[] {
+  if (name === null) return []
+  const plant = PLANTS[name]
+  if (plant === undefined)
+    throw new Error(`there is no plant ${JSON.stringify(name)}; there are: ${Object.keys(PLANTS).join(', ')}`)
+  const hook = `
+    const replacements = ${JSON.stringify(plant.replacements)}
+    export async function load(url, context, next) {
+      const loaded = await next(url, context)
+      const own = replacements.filter(({ module }) => url.endsWith('/' + module))
+      if (own.length === 0) return loaded
+      let source = String(loaded.source)
+      for (const { find, by } of own) {
+        if (!source.includes(find)) throw new Error('nothing to plant in ' + url + ': ' + find)
+        source = source.replaceAll(find, by)
+      }
+      return { ...loaded, source }
+    }`
+  const register = `import { register } from 'node:module'; register(${JSON.stringify(dataUrl(hook))})`
+  return [dataUrl(register)]
+}
+
+function dataUrl(code: string): string {
+  return `data:text/javascript,${encodeURIComponent(code)}`
+}

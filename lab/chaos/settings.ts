@@ -1,0 +1,114 @@
+// What a chaos run is: how much, for how long, with which faults. The forms are settings by name.
+
+import type { Mix } from '../gen/mix.js'
+
+/** Every kind of fault a run can have. */
+export const FAULT_KINDS = [
+  'kill worker',
+  'kill after effect',
+  'pause beyond lease',
+  'pause within lease',
+  'deploy',
+  'second signal',
+  'block event loop',
+  'skew clock',
+  'cut by reset',
+  'cut by end',
+  'refuse connections',
+  'half-open link',
+  'slow link',
+  'lose answer to claim',
+  'lose answer to settle',
+  'lose answer to enqueue',
+  'terminate backends',
+  'kill backend',
+  'stop server',
+  'lose notifications',
+  'lock tables',
+  'dependency away',
+  'poison burst',
+  'killing payload',
+  'stuck handler',
+] as const
+
+export type FaultKind = (typeof FAULT_KINDS)[number]
+
+export interface ChaosSettings {
+  readonly seed: number
+  readonly workers: number
+  readonly producers: number
+  /** Jobs that must be accepted before the run may end. */
+  readonly jobs: number
+  /** Enqueue calls each second, over all producers. */
+  readonly perSecond: number
+  /** Over how long faults are spread. */
+  readonly seconds: number
+  readonly leaseMs: number
+  readonly concurrency: number
+  /** How many faults of each kind. */
+  readonly faults: Readonly<Partial<Record<FaultKind, number>>>
+  readonly mix: Mix
+  /** A mistake put into the product on purpose, by name; null for none. */
+  readonly plant: string | null
+}
+
+const MIX: Mix = {
+  shares: { fast: 0.72, slow: 0.175, flapping: 0.05, poison: 0.05, long: 0.005 },
+  durationsMs: { fast: [1, 5], slow: [200, 2_000], flapping: [1, 20], poison: [1, 20], long: [2_500, 4_000] },
+  failuresMax: 3,
+  effects: { 'in transaction': 0.25, outside: 0.25 },
+}
+
+const SHORT_FAULTS: Readonly<Record<FaultKind, number>> = {
+  'kill worker': 12,
+  'kill after effect': 6,
+  'pause beyond lease': 5,
+  'pause within lease': 6,
+  deploy: 10,
+  'second signal': 4,
+  'block event loop': 4,
+  'skew clock': 4,
+  'cut by reset': 8,
+  'cut by end': 6,
+  'refuse connections': 4,
+  'half-open link': 4,
+  'slow link': 5,
+  'lose answer to claim': 5,
+  'lose answer to settle': 6,
+  'lose answer to enqueue': 6,
+  'terminate backends': 6,
+  'kill backend': 1,
+  'stop server': 2,
+  'lose notifications': 3,
+  'lock tables': 3,
+  'dependency away': 3,
+  'poison burst': 3,
+  'killing payload': 2,
+  'stuck handler': 3,
+}
+
+const SHORT: Omit<ChaosSettings, 'seed'> = {
+  workers: 5,
+  producers: 2,
+  jobs: 20_000,
+  perSecond: 300,
+  seconds: 60,
+  leaseMs: 2_000,
+  concurrency: 40,
+  faults: SHORT_FAULTS,
+  mix: MIX,
+  plant: null,
+}
+
+/** The forms a run has: the one of every test run, and the one that takes its time. */
+export const FORMS: Readonly<Record<'short' | 'long', Omit<ChaosSettings, 'seed'>>> = {
+  short: SHORT,
+  long: {
+    ...SHORT,
+    workers: 6,
+    jobs: 500_000,
+    perSecond: 600,
+    seconds: 780,
+    faults: Object.fromEntries(Object.entries(SHORT_FAULTS).map(([kind, count]) => [kind, count * 5])),
+  },
+}

@@ -1,0 +1,95 @@
+// The store as its own witness: triggers on its tables write each change into a history table, in the transaction of the change. They
+// are for runs of the lab only. Statement triggers with transition tables: one insert for each statement, however many rows.
+
+import type pg from 'pg'
+
+/** Where what happened and the effects of handlers are written. */
+export const WITNESS = 'witness'
+
+const TABLES = `
+CREATE SCHEMA ${WITNESS};
+CREATE SEQUENCE ${WITNESS}.places CACHE 1;
+CREATE TABLE ${WITNESS}.changes (
+  place   bigint      NOT NULL DEFAULT nextval('${WITNESS}.places'),
+  at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+  tx      text        NOT NULL DEFAULT pg_current_xact_id()::text,
+  source  text        NOT NULL,
+  id      uuid,
+  fence   bigint,
+  attempt integer,
+  crashes integer,
+  moment  timestamptz,
+  word    text,
+  facts   json
+);
+CREATE TABLE ${WITNESS}.effects_inside  (id uuid NOT NULL, fence bigint NOT NULL, attempt integer NOT NULL);
+CREATE TABLE ${WITNESS}.effects_outside (id uuid NOT NULL, fence bigint NOT NULL, attempt integer NOT NULL);`
+
+/** For each change that is written down: its table, what is done there, and the columns of the history it fills. */
+const WATCHED: readonly (readonly [table: string, action: 'INSERT' | 'DELETE', columns: string, values: string])[] = [
+  [
+    ...(['jobs', 'INSERT', 'id, word, facts'] as const),
+    `id, queue, json_build_object('type', type, 'priority', priority, 'options', options, 'key', payload ->> 'key',
+                                  'effect', payload ->> 'effect')`,
+  ],
+  ['ready', 'INSERT', 'id, fence, attempt, crashes', 'id, fence, attempt, crashes'],
+  [
+    ...(['scheduled', 'INSERT', 'id, fence, attempt, crashes, moment, word'] as const),
+    `id, fence, attempt, crashes, run_at, CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END`,
+  ],
+  ['blocked', 'INSERT', 'id, moment', 'id, run_at'],
+  [
+    'running',
+    'INSERT',
+    'id, fence, attempt, crashes, moment, word',
+    'id, fence, attempt, crashes, leased_until, worker',
+  ],
+  ['running', 'DELETE', 'id, fence, attempt, crashes, moment', 'id, fence, attempt, crashes, leased_until'],
+  ['finished', 'INSERT', 'id, fence, attempt, crashes, word', 'id, fence, attempt, crashes, ending::text'],
+  ['dead', 'INSERT', 'id, fence, attempt, crashes, word', 'id, fence, attempt, crashes, reason'],
+  ['dead', 'DELETE', 'id, fence', 'id, fence'],
+  ['ticks', 'INSERT', 'id, moment, word', 'job, tick, schedule'],
+]
+
+/** Makes the witness's tables and sets its triggers on the tables of a schema that is up to date. */
+export async function watchSchema(sql: pg.Client, schema: string): Promise<void> {
+  await sql.query(TABLES)
+  for (const [table, action, columns, values] of WATCHED) {
+    const name = `${table}_${action.toLowerCase()}`
+    await sql.query(
+      functionSql(name, `INSERT INTO ${WITNESS}.changes (source, ${columns}) SELECT '${name}', ${values} FROM changed`),
+    )
+    const referencing = action === 'INSERT' ? 'NEW' : 'OLD'
+    await sql.query(
+      triggerSql({ name, on: `"${schema}".${table}`, action, referencing: `${referencing} TABLE AS changed` }),
+    )
+  }
+  const extensions = `
+    INSERT INTO ${WITNESS}.changes (source, id, fence, moment, word)
+    SELECT CASE WHEN changed.leased_until <> former.leased_until THEN 'extended' ELSE 'cancel_asked' END,
+           changed.id, changed.fence, changed.leased_until, changed.worker
+      FROM changed JOIN former ON former.id = changed.id
+     WHERE changed.leased_until <> former.leased_until OR (changed.cancel_requested AND NOT former.cancel_requested)`
+  await sql.query(functionSql('running_update', extensions))
+  const both = 'OLD TABLE AS former NEW TABLE AS changed'
+  await sql.query(
+    triggerSql({ name: 'running_update', on: `"${schema}".running`, action: 'UPDATE', referencing: both }),
+  )
+  for (const name of ['effects_inside', 'effects_outside']) {
+    const insert = `INSERT INTO ${WITNESS}.changes (source, id, fence, attempt) SELECT '${name}', id, fence, attempt FROM changed`
+    await sql.query(functionSql(name, insert))
+    await sql.query(
+      triggerSql({ name, on: `${WITNESS}.${name}`, action: 'INSERT', referencing: 'NEW TABLE AS changed' }),
+    )
+  }
+}
+
+function functionSql(name: string, body: string): string {
+  return `CREATE FUNCTION ${WITNESS}.${name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${body}; RETURN NULL; END $$`
+}
+
+function triggerSql(trigger: { name: string; on: string; action: string; referencing: string }): string {
+  const { name, on, action, referencing } = trigger
+  return `CREATE TRIGGER witness_${name} AFTER ${action} ON ${on} REFERENCING ${referencing}
+          FOR EACH STATEMENT EXECUTE FUNCTION ${WITNESS}.${name}()`
+}

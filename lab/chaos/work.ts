@@ -1,0 +1,39 @@
+// What the worker processes of a chaos run and their parent agree on: the jobs, the setup of a process, the orders it takes.
+
+import { defineJob } from '../../src/client/define-job.js'
+import type { JobDefinition } from '../../src/core/definition.js'
+import type { GeneratedJob, GeneratedOptions } from '../gen/handlers.js'
+import type { GeneratedPayload } from '../gen/mix.js'
+
+export interface WorkerSetup {
+  readonly url: string
+  readonly schema: string
+  readonly name: string
+  readonly incarnation: number
+  /** File for what it tells. */
+  readonly record: string
+  readonly leaseMs: number
+  readonly concurrency: number
+}
+
+/** What a worker process is told to do to itself. */
+export type WorkerOrder =
+  | { readonly order: 'block'; readonly ms: number }
+  | { readonly order: 'die after effect' }
+  | { readonly order: 'dependency'; readonly isDown: boolean }
+
+/** Attempts outlast a minute of outages at a backoff of at most a second. */
+export const GENERATED: GeneratedOptions = { queue: 'gen', maxAttempts: 200, timeout: '30s', backoffCap: '1s' }
+
+const soon = { backoff: 'fixed', base: '200ms' } as const
+
+/** Jobs with a purpose of their own: one that takes its process down, one that never settles, one of schedules. */
+export const SPECIAL: {
+  readonly killer: GeneratedJob
+  readonly stuck: GeneratedJob
+  readonly tick: JobDefinition<unknown, unknown>
+} = {
+  killer: defineJob<GeneratedPayload>('killer', { queue: 'special', maxAttempts: 20, retry: soon }),
+  stuck: defineJob<GeneratedPayload>('stuck', { queue: 'special', maxAttempts: 2, timeout: '1s', retry: soon }),
+  tick: defineJob('tick', { queue: 'special', maxAttempts: 100, retry: soon }),
+}

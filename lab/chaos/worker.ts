@@ -1,0 +1,119 @@
+// A worker process of a chaos run: the handlers of the generated load with effects in two tables, and faults it takes on command.
+
+import pg from 'pg'
+import type { Handler, JobContext } from '../../src/core/definition.js'
+import { isHoldfastError } from '../../src/core/errors.js'
+import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { type GeneratedHooks, generatedHandlers } from '../gen/handlers.js'
+import type { GeneratedPayload } from '../gen/mix.js'
+import { Recorder } from '../gen/recorder.js'
+import { WITNESS } from './watch.js'
+import { GENERATED, SPECIAL, type WorkerOrder, type WorkerSetup } from './work.js'
+
+const setup = JSON.parse(process.argv[2]!) as WorkerSetup
+const recorder = new Recorder(setup.record, { process: setup.name, incarnation: setup.incarnation })
+const pool = new pg.Pool({
+  ...{ connectionString: setup.url, max: 8, application_name: 'chaos effects' },
+  ...{ connectionTimeoutMillis: 3_000, query_timeout: 3_000, idleTimeoutMillis: 5_000 },
+})
+pool.on('error', () => {})
+
+let isDown = false
+let diesAfterEffect = false
+
+const hooks: GeneratedHooks = {
+  started(_, ctx) {
+    const { id: job, fence, attempt, signal } = ctx
+    recorder.write({ ev: 'started', job, fence, attempt })
+    const note = () => {
+      if (isHoldfastError(signal.reason, 'lease_lost')) recorder.write({ ev: 'lost_lease', job, fence, attempt })
+    }
+    if (signal.aborted) note()
+    else signal.addEventListener('abort', note, { once: true })
+  },
+  apply: (payload, ctx) => (payload.effect === 'outside' ? applyOutside(ctx) : applyInside(ctx)),
+  ended: (_, { id: job, fence, attempt }) => recorder.write({ ev: 'ended', job, fence, attempt }),
+  isDown: () => isDown,
+}
+
+async function applyOutside({ id, fence, attempt, signal }: JobContext): Promise<void> {
+  signal.throwIfAborted()
+  recorder.write({ ev: 'effect.begin', job: id, fence })
+  await pool.query(`INSERT INTO ${WITNESS}.effects_outside VALUES ($1, $2, $3)`, [id, fence, attempt])
+  dieIfTold()
+}
+
+async function applyInside(ctx: JobContext): Promise<void> {
+  const client = await pool.connect()
+  let failed: Error | undefined
+  const note = (error: Error) => {
+    failed = error
+  }
+  client.on('error', note)
+  try {
+    await client.query('BEGIN')
+    await client.query(`INSERT INTO ${WITNESS}.effects_inside VALUES ($1, $2, $3)`, [ctx.id, ctx.fence, ctx.attempt])
+    await ctx.complete(client)
+    await client.query('COMMIT')
+    dieIfTold()
+  } catch (error) {
+    failed = error instanceof Error ? error : new Error(String(error))
+    throw error
+  } finally {
+    client.off('error', note)
+    // A connection whose transaction failed is not used again: whatever was open on it is rolled back with its end.
+    client.release(failed)
+  }
+}
+
+function dieIfTold(): void {
+  if (diesAfterEffect) process.kill(process.pid, 'SIGKILL')
+}
+
+const special: Handler[] = [
+  SPECIAL.killer.handle(async (payload, ctx) => {
+    await hooks.started?.(payload, ctx)
+    process.kill(process.pid, 'SIGKILL')
+  }),
+  SPECIAL.stuck.handle(async (payload: GeneratedPayload, ctx) => {
+    await hooks.started?.(payload, ctx)
+    await new Promise(() => {})
+  }),
+  SPECIAL.tick.handle((_, { id: job, fence, attempt }) => recorder.write({ ev: 'started', job, fence, attempt })),
+]
+
+process.on('message', (order: WorkerOrder) => {
+  if (order.order === 'block') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms)
+  if (order.order === 'die after effect') diesAfterEffect = true
+  if (order.order === 'dependency') isDown = order.isDown
+})
+// The run is over when its parent is.
+process.on('disconnect', () => process.exit(1))
+
+const holdfast = await connectWhenUp()
+const worker = holdfast.worker({
+  ...{ handlers: [...generatedHandlers(GENERATED, hooks), ...special], queues: ['gen', 'special'] },
+  ...{ concurrency: setup.concurrency, lease: setup.leaseMs, drain: '1500ms', pollMax: '1s' },
+})
+let signals = 0
+process.on('SIGTERM', () => {
+  signals++
+  if (signals > 1) process.exit(143)
+  void holdfast.close().then(() => process.exit(0))
+})
+await worker.start()
+process.send?.({ what: 'ready' })
+
+/** A process may be started while the server is away; whoever supervises processes would start it again and again. */
+async function connectWhenUp(): Promise<Holdfast> {
+  for (;;) {
+    try {
+      const store = await postgresStore(setup.url, { schema: setup.schema, deadlineMs: 3_000, connectMs: 3_000 })
+      return await openHoldfast(store, { name: setup.name, upkeep: { hold: '3s' } })
+    } catch (error) {
+      if (!isHoldfastError(error, 'store_unavailable')) throw error
+      await new Promise((resolve) => setTimeout(resolve, 200))
+    }
+  }
+}

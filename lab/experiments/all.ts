@@ -1,0 +1,26 @@
+// The experiments by name, in the order they are described in.
+
+import { claimBatch } from './claim-batch.js'
+import { drain } from './drain.js'
+import type { Experiment } from './experiment.js'
+import { flapping } from './flapping.js'
+import { jobLoss } from './job-loss.js'
+import { lease } from './lease.js'
+import { poison } from './poison.js'
+import { shutdown } from './shutdown.js'
+import { sustained } from './sustained.js'
+import { timed } from './timed.js'
+import { workers } from './workers.js'
+
+export const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
+  workers,
+  'claim-batch': claimBatch,
+  'job-loss': jobLoss,
+  drain,
+  flapping,
+  poison,
+  timed,
+  shutdown,
+  lease,
+  sustained,
+}

@@ -1,0 +1,147 @@
+// What bounds a run: who waited for what on the server, sampled ten times a second; what was written and cleaned up; and whose
+// processor time it was.
+
+import { cpus } from 'node:os'
+import pg from 'pg'
+import { serverCpuUs } from '../bench/resources.js'
+import { readServer, type ServerCounters, subtractCounters, type TableChange } from './server-counters.js'
+
+/** How often connections of one purpose were seen waiting for one thing. */
+export interface WaitCount {
+  /** What the connection is for, or the kind of a process of the server itself. */
+  readonly who: string
+  /** As pg_stat_activity says it, such as 'LWLock'; 'CPU' when it waits for nothing but a processor. */
+  readonly type: string
+  readonly event: string
+  readonly seen: number
+  /** How many were in it on average over the time. */
+  readonly average: number
+}
+
+/** Processor time in cores: 1 is one of them busy all the time. */
+export interface CpuUse {
+  readonly machineCores: number
+  readonly machineBusy: number
+  readonly server: number | null
+  readonly workers: number | null
+  readonly producers: number | null
+}
+
+export interface Evidence {
+  readonly seconds: number
+  readonly waits: readonly WaitCount[]
+  readonly counters: ServerCounters | null
+  readonly tables: readonly TableChange[]
+  readonly walBytesPerJob: number | null
+  readonly cpu: CpuUse
+}
+
+const EVERY_MS = 100
+
+const WAITS = `
+SELECT CASE WHEN backend_type = 'client backend' THEN application_name ELSE backend_type END AS who,
+       coalesce(wait_event_type, 'CPU') AS type, coalesce(wait_event, 'running') AS event, count(*)::integer AS count
+  FROM pg_stat_activity
+ WHERE pid <> pg_backend_pid()
+   AND (backend_type = 'client backend' AND state = 'active' AND datname = current_database()
+        OR backend_type <> 'client backend' AND wait_event_type IS DISTINCT FROM 'Activity'
+           AND wait_event_type IS DISTINCT FROM 'Timeout')
+ GROUP BY 1, 2, 3`
+
+interface CpuReading {
+  readonly idleMs: number
+  readonly totalMs: number
+}
+
+/** What the run itself knows at the end of the time. */
+export interface RunFacts {
+  readonly jobs: number
+  readonly workersCpuUs: number | null
+  readonly producersCpuUs: number | null
+}
+
+/** Collects from `open` to `end`. */
+export class EvidenceCollector {
+  readonly #client: pg.Client
+  readonly #serverPid: number | null
+  readonly #waits = new Map<string, { who: string; type: string; event: string; seen: number }>()
+  readonly #beganMs = performance.now()
+  readonly #machine = readMachine()
+  readonly #serverUs: number | null
+  readonly #before: Awaited<ReturnType<typeof readServer>>
+  #looks = 0
+  #isOver = false
+  #looking: Promise<void> = Promise.resolve()
+
+  private constructor(client: pg.Client, serverPid: number | null, before: Awaited<ReturnType<typeof readServer>>) {
+    this.#client = client
+    this.#serverPid = serverPid
+    this.#before = before
+    this.#serverUs = serverPid === null ? null : serverCpuUs(serverPid)
+    this.#looking = this.#look()
+  }
+
+  static async open(url: string, serverPid: number | null): Promise<EvidenceCollector> {
+    const client = new pg.Client({ connectionString: url, application_name: 'experiment evidence' })
+    client.on('error', () => {})
+    await client.connect()
+    return new EvidenceCollector(client, serverPid, await readServer(client))
+  }
+
+  async #look(): Promise<void> {
+    while (!this.#isOver) {
+      const nextMs = performance.now() + EVERY_MS
+      const { rows } = await this.#client.query<{ who: string; type: string; event: string; count: number }>({
+        name: 'waits',
+        text: WAITS,
+      })
+      this.#looks++
+      for (const { who, type, event, count } of rows) {
+        const name = `${who}|${type}|${event}`
+        const known = this.#waits.get(name) ?? { who, type, event, seen: 0 }
+        known.seen += count
+        this.#waits.set(name, known)
+      }
+      await new Promise((resolve) => setTimeout(resolve, Math.max(1, nextMs - performance.now())))
+    }
+  }
+
+  /** Ends it; `facts` says what came out of the time. */
+  async end({ jobs, workersCpuUs, producersCpuUs }: RunFacts): Promise<Evidence> {
+    this.#isOver = true
+    await this.#looking
+    const after = await readServer(this.#client)
+    await this.#client.end()
+    const us = (performance.now() - this.#beganMs) * 1_000
+    const serverUs = this.#serverPid === null ? null : serverCpuUs(this.#serverPid) - this.#serverUs!
+    const machine = readMachine()
+    const idle = (machine.idleMs - this.#machine.idleMs) / Math.max(1, machine.totalMs - this.#machine.totalMs)
+    const counters = subtractCounters(this.#before.counters, after.counters)
+    const share = (used: number | null) => (used === null ? null : used / us)
+    return {
+      seconds: us / 1e6,
+      waits: [...this.#waits.values()]
+        .map((wait) => ({ ...wait, average: wait.seen / Math.max(1, this.#looks) }))
+        .sort((one, other) => other.seen - one.seen),
+      counters,
+      tables: after.tables.map((table) => {
+        const before = this.#before.tables.find(({ name }) => name === table.name)
+        return { ...table, autovacuums: table.autovacuums - (before?.autovacuums ?? 0) }
+      }),
+      walBytesPerJob: jobs === 0 ? null : counters.walBytes / jobs,
+      cpu: {
+        machineCores: cpus().length,
+        machineBusy: (1 - idle) * cpus().length,
+        server: share(serverUs),
+        workers: share(workersCpuUs),
+        producers: share(producersCpuUs),
+      },
+    }
+  }
+}
+
+function readMachine(): CpuReading {
+  const all = cpus().map(({ times }) => times)
+  const total = all.reduce((sum, { user, nice, sys, idle, irq }) => sum + user + nice + sys + idle + irq, 0)
+  return { idleMs: all.reduce((sum, { idle }) => sum + idle, 0), totalMs: total }
+}

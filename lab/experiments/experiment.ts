@@ -1,0 +1,101 @@
+// What an experiment is: a committed configuration in two sizes, a run, and a result that says for each promise what was expected
+// and what was seen.
+
+import type { GrowthRow } from '../bench/growth/measure.js'
+import type { Column } from '../bench/table.js'
+import type { Figure } from '../plot.js'
+import type { Evidence } from './evidence.js'
+import type { Place } from './place.js'
+
+/** One line of the verdict. */
+export interface Verdict {
+  /** A promise that is broken fails the run. An aim is a speed or a time: it is reported, never a failure. */
+  readonly kind: 'promise' | 'aim'
+  readonly about: string
+  readonly expected: string
+  readonly seen: string
+  readonly holds: boolean
+}
+
+export interface ExperimentResult {
+  readonly columns: readonly Column<GrowthRow>[]
+  readonly rows: readonly GrowthRow[]
+  readonly verdicts: readonly Verdict[]
+  /** What a reader of the figures should know. */
+  readonly notes: readonly string[]
+  /** By the name of the file each is written to. */
+  readonly figures: Readonly<Record<string, Figure>>
+  /** What was sampled over time, for the document alone. */
+  readonly samples: readonly object[]
+  /** By the part of the run it was collected in. */
+  readonly evidence: Readonly<Record<string, Evidence>>
+}
+
+/** What the command line may change of a configuration. */
+export interface Wishes {
+  readonly minutes: number | null
+  readonly rate: number | null
+}
+
+export interface ExperimentContext<Config> {
+  readonly place: Place
+  readonly config: Config
+  readonly seed: number
+}
+
+interface Spec<Config extends object> {
+  /** What it asks, in one line. */
+  readonly about: string
+  /** How long the long form takes, about. */
+  readonly longTakes: string
+  /** Shows in seconds that it works and that the promises hold. */
+  readonly short: Config
+  readonly long: Config
+  /** Absent where the command line can change nothing. */
+  adjust?(config: Config, wishes: Wishes): Config
+  run(context: ExperimentContext<Config>): Promise<ExperimentResult>
+}
+
+export interface Experiment {
+  readonly about: string
+  readonly longTakes: string
+  readonly isAdjustable: boolean
+  configure(form: Form, wishes: Wishes): Configured
+}
+
+export type Form = 'short' | 'long'
+
+/** An experiment with its configuration. */
+export interface Configured {
+  readonly config: object
+  run(place: Place, seed: number): Promise<ExperimentResult>
+}
+
+/** An experiment from its parts; what its configuration holds stays between them. */
+export function defineExperiment<Config extends object>(spec: Spec<Config>): Experiment {
+  return {
+    about: spec.about,
+    longTakes: spec.longTakes,
+    isAdjustable: spec.adjust !== undefined,
+    configure(form, wishes) {
+      const config = spec.adjust?.(spec[form], wishes) ?? spec[form]
+      return { config, run: (place, seed) => spec.run({ place, config, seed }) }
+    },
+  }
+}
+
+/** The verdict on something that must be zero. */
+export function expectNone(about: string, count: number): Verdict {
+  return { kind: 'promise', about, expected: 'none', seen: count === 0 ? 'none' : String(count), holds: count === 0 }
+}
+
+/** The verdict on something that must be true. */
+export function expectThat(about: string, expected: string, seen: string, holds: boolean): Verdict {
+  return { kind: 'promise', about, expected, seen, holds }
+}
+
+/** The verdict on a time that should stay below a limit: an aim. */
+export function aimBelow(about: string, limitMs: number, seenMs: number | null): Verdict {
+  const seen = seenMs === null ? 'nothing measured' : `${seenMs.toFixed(1)} ms`
+  return { kind: 'aim', about, expected: `below ${limitMs} ms`, seen, holds: seenMs !== null && seenMs < limitMs }
+}

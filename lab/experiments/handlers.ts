@@ -1,0 +1,68 @@
+// What the workers of a fleet run: the generated kinds, plain jobs of seeded backlogs, and timed ones that tell how late they are.
+
+import { defineJob } from '../../src/client/define-job.js'
+import type { Handler, JobContext, JobDefinition } from '../../src/core/definition.js'
+import { generatedHandlers, wait } from '../gen/handlers.js'
+import type { Effects } from './effects.js'
+import type { FleetAssignment } from './fleet-child.js'
+import { Histogram } from './histogram.js'
+import type { RecordFile } from './records.js'
+
+export interface TimedPayload {
+  /** When it is due. Producers and workers of an experiment share a machine, and so a clock. */
+  readonly dueMs: number
+}
+
+/** The job that runs at a time. */
+export const timed: JobDefinition<TimedPayload, TimedPayload> = defineJob<TimedPayload>('timed')
+
+export interface HandlersDeps {
+  readonly assignment: Pick<FleetAssignment, 'plainMs'>
+  readonly record: RecordFile | null
+  readonly effects: Effects | null
+  /** Whether what the flapping jobs need is away. */
+  readonly dependency: { readonly isDown: boolean }
+}
+
+/** All handlers of a fleet, and how late timed jobs began. */
+export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly Handler[]; readonly late: Histogram } {
+  const { assignment, effects, dependency, record } = deps
+  const late = new Histogram()
+  const [fromMs, toMs] = assignment.plainMs
+  const noop = defineJob<object>('noop')
+  const plain = noop.handle((_, { signal }) => {
+    if (toMs === 0) return undefined
+    return wait(fromMs + Math.random() * (toMs - fromMs), signal)
+  })
+  const tellLate = timed.handle(({ dueMs }) => {
+    late.add(Math.max(0, Date.now() - dueMs))
+  })
+  const generated = generatedHandlers(
+    {},
+    {
+      isDown: () => dependency.isDown,
+      ...(effects === null ? {} : { apply: (payload, ctx) => effects.apply(payload, ctx) }),
+    },
+  )
+  const handlers = [...generated, plain, tellLate]
+  return { handlers: record === null ? handlers : handlers.map((handler) => recorded(handler, record)), late }
+}
+
+/** The same handler, with each run written down. */
+function recorded(handler: Handler, record: RecordFile): Handler {
+  const run = async (payload: never, ctx: JobContext): Promise<unknown> => {
+    const { id, fence, attempt } = ctx
+    const tell = (mark: 'began' | 'ended', word: string) =>
+      record.run({ mark, id, fence, attempt, word, atMs: Date.now() })
+    tell('began', ctx.type)
+    try {
+      const result = await handler.run(payload, ctx)
+      tell('ended', 'done')
+      return result
+    } catch (error) {
+      tell('ended', 'failed')
+      throw error
+    }
+  }
+  return { definition: handler.definition, run }
+}

@@ -1,0 +1,120 @@
+// Runs one experiment from its command line to its document: a table and the verdict on stderr, plots and the document in a folder.
+
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { checkWhole } from '../../src/core/check.js'
+import { HoldfastError, show } from '../../src/core/errors.js'
+import { VERSION } from '../../src/version.js'
+import { describeMachine } from '../bench/document.js'
+import { closeWhenInterrupted } from '../bench/interrupt.js'
+import { printTable } from '../bench/table.js'
+import { drawFigure } from '../plot.js'
+import { say } from '../say.js'
+import { EXPERIMENTS } from './all.js'
+import type { Experiment, ExperimentResult, Verdict } from './experiment.js'
+import { openPlace } from './place.js'
+
+export interface RunOptions {
+  readonly name: string
+  readonly isShort: boolean
+  readonly seed: number
+  /** Where plots and the document go; null makes a folder among the temporary ones. */
+  readonly out: string | null
+  /** A server to use instead of one of its own. */
+  readonly url: string | null
+  readonly minutes: number | null
+  readonly rate: number | null
+}
+
+export interface RunReport {
+  /** False when a promise was broken. */
+  readonly ok: boolean
+  readonly document: object
+}
+
+/** Every experiment with what it asks and how long its long form takes. */
+export function listExperiments(): readonly {
+  readonly name: string
+  readonly about: string
+  readonly longTakes: string
+}[] {
+  return Object.entries(EXPERIMENTS).map(([name, { about, longTakes }]) => ({ name, about, longTakes }))
+}
+
+/** Runs it and says how it went. */
+export async function runExperiment(options: RunOptions): Promise<RunReport> {
+  const { name, isShort, seed, url } = options
+  const experiment = check(options)
+  const form = isShort ? 'short' : 'long'
+  const configured = experiment.configure(form, { minutes: options.minutes, rate: options.rate })
+  const out = options.out ?? (await mkdtemp(join(tmpdir(), 'holdfast-experiment-')))
+  await mkdir(out, { recursive: true })
+  say(`── ${name}: ${experiment.about} (${form} form, seed ${seed})`)
+  const place = await openPlace(url)
+  const forget = closeWhenInterrupted(() => place.close())
+  try {
+    const beganMs = performance.now()
+    const date = new Date().toISOString()
+    const result = await configured.run(place, seed)
+    const tookSeconds = (performance.now() - beganMs) / 1_000
+    tell(result)
+    const ok = result.verdicts.every(({ kind, holds }) => holds || kind === 'aim')
+    const { rows, verdicts, notes, samples, evidence } = result
+    const document = {
+      schemaVersion: 1,
+      program: 'experiment',
+      experiment: name,
+      about: experiment.about,
+      ...{ form, seed, date, tookSeconds, ok },
+      machine: describeMachine(),
+      versions: { holdfast: VERSION, node: process.version, postgres: place.version },
+      settings: { postgres: place.settings, config: configured.config },
+      ...{ rows, verdicts, notes, evidence, samples },
+    }
+    await writeFiles(out, name, result, document)
+    say(`${name} took ${Math.round(tookSeconds)} s`)
+    return { ok, document }
+  } finally {
+    forget()
+    await place.close()
+  }
+}
+
+function check({ name, seed, minutes, rate }: RunOptions): Experiment {
+  const experiment = Object.hasOwn(EXPERIMENTS, name) ? EXPERIMENTS[name] : undefined
+  if (experiment === undefined) {
+    const known = Object.keys(EXPERIMENTS).join(', ')
+    throw new HoldfastError('invalid_option', `there is no experiment ${show(name)}; there are ${known}`)
+  }
+  checkWhole('seed', seed, 0, 2 ** 32 - 1)
+  if (!experiment.isAdjustable && (minutes !== null || rate !== null)) {
+    throw new HoldfastError('invalid_option', `${name} has no minutes and no rate to choose: leave them out`)
+  }
+  if (rate !== null) checkWhole('rate', rate, 1, 1_000_000)
+  if (minutes !== null && !(minutes >= 0.05 && minutes <= 600)) {
+    throw new HoldfastError('invalid_option', `minutes must be a number from 0.05 to 600, got ${show(minutes)}`)
+  }
+  return experiment
+}
+
+function tell(result: ExperimentResult): void {
+  printTable(result)
+  for (const note of result.notes) say(note)
+  say('')
+  for (const verdict of result.verdicts) say(showVerdict(verdict))
+}
+
+function showVerdict({ kind, about, expected, seen, holds }: Verdict): string {
+  const mark = holds ? (kind === 'promise' ? 'kept  ' : 'met   ') : kind === 'promise' ? 'BROKEN' : 'missed'
+  return `${mark}  ${about}: expected ${expected}, seen ${seen}`
+}
+
+async function writeFiles(out: string, name: string, result: ExperimentResult, document: object): Promise<void> {
+  for (const [file, figure] of Object.entries(result.figures)) {
+    await writeFile(join(out, `${file}.svg`), drawFigure(figure))
+    say(`plot: ${join(out, `${file}.svg`)}`)
+  }
+  await writeFile(join(out, `${name}.json`), `${JSON.stringify(document, null, 2)}\n`)
+  say(`document: ${join(out, `${name}.json`)}`)
+}

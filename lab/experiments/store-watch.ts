@@ -1,0 +1,86 @@
+// A store watched from outside: how long claims take, what settlements came to; and, where a run asks for it, without extensions.
+
+import type { Store } from '../../src/core/store.js'
+import { Histogram } from './histogram.js'
+import type { RecordFile } from './records.js'
+
+/** What the settlements of a process came to, from its start on. */
+export interface StoreCounts {
+  succeeded: number
+  retried: number
+  dead: number
+  /** Given back, to be run by anyone. */
+  released: number
+  cancelled: number
+  /** Settlements that were refused, because the lease was no longer this process's. */
+  lost: number
+  claims: number
+  claimedJobs: number
+  emptyClaims: number
+}
+
+export interface StoreWatchOptions {
+  readonly record: RecordFile | null
+  /** False answers every extension as if it had taken effect, and extends nothing. */
+  readonly extends: boolean
+}
+
+export class StoreWatch {
+  readonly claims: Histogram = new Histogram()
+  readonly counts: StoreCounts = {
+    succeeded: 0,
+    retried: 0,
+    dead: 0,
+    released: 0,
+    cancelled: 0,
+    lost: 0,
+    claims: 0,
+    claimedJobs: 0,
+    emptyClaims: 0,
+  }
+  readonly #options: StoreWatchOptions
+
+  constructor(options: StoreWatchOptions) {
+    this.#options = options
+  }
+
+  /** The same store, watched. Claims that find nothing are counted apart: nobody waits for them. */
+  wrap(store: Store): Store {
+    const { counts, claims } = this
+    const watched: Store = {
+      ...store,
+      async claim(request) {
+        const sentMs = performance.now()
+        const claim = await store.claim(request)
+        if (claim.jobs.length === 0) counts.emptyClaims++
+        else {
+          claims.add(performance.now() - sentMs)
+          counts.claims++
+          counts.claimedJobs += claim.jobs.length
+        }
+        return claim
+      },
+      settle: async (jobs, options) => {
+        const results = await store.settle(jobs, options)
+        // A rescue settles what others ran. In a caller's transaction it holds once that commits, which is seldom in doubt.
+        if (options?.onlyExpired !== true) for (const result of results) this.#settled(result)
+        return results
+      },
+    }
+    if (this.#options.extends) return watched
+    // Without an extender of its own the heartbeat asks here.
+    return { ...watched, extender: () => null, extend: async () => ({ lost: [], cancelled: [] }) }
+  }
+
+  #settled({ id, fence, result, state }: Awaited<ReturnType<Store['settle']>>[number]): void {
+    const { counts } = this
+    if (result === 'lost') counts.lost++
+    else if (state === 'succeeded') counts.succeeded++
+    else if (state === 'retrying') counts.retried++
+    else if (state === 'dead') counts.dead++
+    else if (state === 'cancelled') counts.cancelled++
+    else counts.released++
+    const word = result === 'lost' ? 'lost' : (state ?? 'unknown')
+    this.#options.record?.run({ mark: 'settled', id, fence, attempt: 0, word, atMs: Date.now() })
+  }
+}

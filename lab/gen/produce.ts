@@ -1,0 +1,104 @@
+// A producer: enqueues the jobs of a seed at a fixed rate, or as fast as it can, and writes down what it asked and what it heard.
+// At a rate the loop is open: a call that begins late because earlier ones are slow counts from the time it was due.
+
+import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
+import { type ErrorCode, isHoldfastError } from '../../src/core/errors.js'
+import type { GeneratedJob } from './handlers.js'
+import type { GeneratedPayload } from './mix.js'
+import type { Recorder } from './recorder.js'
+
+/** One call a producer makes. */
+export interface Call {
+  readonly job: GeneratedJob
+  readonly payload: GeneratedPayload
+  readonly options: EnqueueOptions
+}
+
+export interface ProduceOptions {
+  /** The calls to make, by number; null ends it. */
+  readonly callAt: (seq: number) => Call | null
+  /** Calls each second; null for as fast as `callers` can. */
+  readonly perSecond: number | null
+  /** How many wait for an answer at once when there is no rate; the most that may with one. */
+  readonly callers: number
+  readonly recorder: Recorder | null
+  readonly signal?: AbortSignal
+  /** Told of each answer. */
+  readonly onAnswer?: (call: Call, id: string | null) => void
+}
+
+export interface Produced {
+  readonly asked: number
+  readonly accepted: number
+  readonly refused: number
+  readonly unknown: number
+  readonly tookMs: number
+  /** Milliseconds from the time each call was due to its answer. */
+  readonly latenciesMs: readonly number[]
+}
+
+/** Whom calls are made to. */
+export interface Target {
+  enqueue(
+    job: GeneratedJob,
+    payload: GeneratedPayload,
+    options: EnqueueOptions,
+  ): Promise<{ readonly id: string; readonly created: boolean }>
+}
+
+// With these nothing was sent. Whatever the store says may follow a try whose answer was lost.
+const REFUSALS: readonly ErrorCode[] = [
+  'invalid_option',
+  'invalid_payload',
+  'payload_too_large',
+  'unknown_parent',
+  'buffer_full',
+]
+
+/** Makes the calls and answers when the last of them has ended. */
+export async function produce(target: Target, options: ProduceOptions): Promise<Produced> {
+  const { callAt, perSecond, callers, signal } = options
+  const counts = { asked: 0, accepted: 0, refused: 0, unknown: 0 }
+  const latenciesMs: number[] = []
+  const began = performance.now()
+  let seq = 0
+  const caller = async (): Promise<void> => {
+    for (;;) {
+      const own = seq
+      const call = signal?.aborted === true ? null : callAt(own)
+      if (call === null) return
+      seq++
+      const dueMs = perSecond === null ? performance.now() : began + (own * 1_000) / perSecond
+      const waitMs = dueMs - performance.now()
+      if (waitMs > 1) await new Promise((resolve) => setTimeout(resolve, waitMs))
+      if (signal?.aborted === true) return
+      counts.asked++
+      counts[await ask(target, call, options)]++
+      latenciesMs.push(performance.now() - dueMs)
+    }
+  }
+  await Promise.all(Array.from({ length: callers }, caller))
+  return { ...counts, tookMs: performance.now() - began, latenciesMs }
+}
+
+async function ask(
+  target: Target,
+  call: Call,
+  { recorder, onAnswer }: ProduceOptions,
+): Promise<'accepted' | 'refused' | 'unknown'> {
+  const { key } = call.payload
+  const { idempotencyKey } = call.options
+  const ownKey = typeof idempotencyKey === 'object' ? idempotencyKey.key : (idempotencyKey ?? null)
+  recorder?.write({ ev: 'enqueue.invoke', key, idempotencyKey: ownKey })
+  try {
+    const { id, created } = await target.enqueue(call.job, call.payload, call.options)
+    recorder?.write({ ev: 'enqueue.ok', key, job: id, created })
+    onAnswer?.(call, id)
+    return 'accepted'
+  } catch (error) {
+    const isUnknown = !isHoldfastError(error) || !REFUSALS.includes(error.code)
+    recorder?.write({ ev: isUnknown ? 'enqueue.info' : 'enqueue.fail', key, job: null })
+    onAnswer?.(call, null)
+    return isUnknown ? 'unknown' : 'refused'
+  }
+}

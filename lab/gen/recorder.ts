@@ -1,0 +1,31 @@
+// A process's own file of what it asked and heard: one line of JSON each, appended before the next thing happens, so that what was
+// written survives the process's end.
+
+import { closeSync, openSync, writeSync } from 'node:fs'
+import type { ProcessEvent } from '../history/events.js'
+
+/** A line as the teller gives it; who tells it, and when, is added. */
+export type ToldLine = ProcessEvent extends infer E
+  ? E extends ProcessEvent
+    ? Omit<E, 'process' | 'incarnation' | 'mono' | 'wall'>
+    : never
+  : never
+
+export class Recorder {
+  readonly #file: number
+  readonly #who: { readonly process: string; readonly incarnation: number }
+
+  constructor(path: string, who: { readonly process: string; readonly incarnation: number }) {
+    this.#file = openSync(path, 'a')
+    this.#who = who
+  }
+
+  write(line: ToldLine): void {
+    const told = { ...line, ...this.#who, mono: performance.now(), wall: Date.now() }
+    writeSync(this.#file, `${JSON.stringify(told)}\n`)
+  }
+
+  close(): void {
+    closeSync(this.#file)
+  }
+}

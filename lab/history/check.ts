@@ -1,0 +1,165 @@
+// Holds a history against the invariants I1 to I16. Jobs are independent, so one pass over the store's events in their order, with
+// the state of each job at hand, is enough; what is between jobs (queues, groups, keys, schedules) is swept in the same pass.
+
+import { checkEnds, checkRescueTime, countedOf } from './ends.js'
+import type { FaultTold, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
+import { Handlers } from './handlers.js'
+import { type Life, newLife, newReading, type Reading, report } from './life.js'
+import { Lines } from './lines.js'
+import { Promises } from './promises.js'
+import { settled } from './settled.js'
+import { checkParents, claimed, extended, operated, promoted, shown } from './steps.js'
+import { Ticks } from './ticks.js'
+import { spreadOf, type Verdict } from './verdict.js'
+
+/** Checks a history. Events may come in any order, each witness's own lines in the order it wrote them. O(n log n). */
+export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
+  const parts = sortOut(events)
+  const reading = newReading(parts.run)
+  reading.counts.events = parts.count
+  const lines = new Lines(reading)
+  const ticks = new Ticks(reading)
+  readStore(reading, parts.store, { lines, ticks })
+  const faults = readProcesses(reading, parts.told)
+  ticks.check()
+  checkEnds(reading)
+  return {
+    ok: reading.violationCount === 0,
+    counted: countedOf(reading, faults),
+    violations: reading.violations,
+    violationCount: reading.violationCount,
+    counts: reading.counts,
+    redeliveries: reading.redeliveries,
+    recovery: spreadOf(reading.recoveries),
+    inversions: lines.inversions,
+  }
+}
+
+interface Parts {
+  readonly run: RunBegun | null
+  readonly store: StoreEvent[]
+  readonly told: ProcessEvent[]
+  readonly count: number
+}
+
+function sortOut(events: Iterable<HistoryEvent>): Parts {
+  const store: StoreEvent[] = []
+  const told: ProcessEvent[] = []
+  let run: RunBegun | null = null
+  let count = 0
+  for (const event of events) {
+    count++
+    if (event.ev === 'run') run = event
+    else if ('process' in event) told.push(event)
+    else store.push(event)
+  }
+  // What stands at the end has no order of its own: it comes last.
+  const placeOf = (event: StoreEvent) => (event.ev === 'final' ? Number.POSITIVE_INFINITY : event.order)
+  const isSorted = store.every((event, index) => index === 0 || placeOf(store[index - 1]!) <= placeOf(event))
+  if (!isSorted) store.sort((a, b) => compare(placeOf(a), placeOf(b)))
+  return { run, store, told, count }
+}
+
+function compare(a: number, b: number): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+function readStore(
+  reading: Reading,
+  events: readonly StoreEvent[],
+  { lines, ticks }: { lines: Lines; ticks: Ticks },
+): void {
+  for (const event of events) {
+    if (event.ev === 'tick') {
+      ticks.fired(event)
+      continue
+    }
+    lines.before(event)
+    const life = lifeOf(reading, event)
+    if (life === null) continue
+    if (event.ev === 'settled' && event.rescued && life.lease !== null) {
+      checkRescueTime(reading, life.lease.leasedUntil, event)
+    }
+    step(reading, life, event)
+    if (event.ev === 'final' || event.ev === 'effect' || event.ev === 'extended') continue
+    lines.after(life, event)
+    if (event.ev === 'operated' && event.action === 'requeue') lines.requeued(life, event.at)
+  }
+  lines.flush()
+}
+
+/** The life an event belongs to; null when it repeats a beginning. */
+function lifeOf(reading: Reading, event: Exclude<StoreEvent, { ev: 'tick' }>): Life | null {
+  const known = reading.lives.get(event.job)
+  if (event.ev === 'stored' && known !== undefined) {
+    report(reading, 'I2', event.job, `was stored again at ${shown(event.at)}`)
+    return null
+  }
+  if (known !== undefined) return known
+  const life = newLife(event.job, event.ev === 'stored' ? event : null)
+  if (event.ev !== 'stored' && event.ev !== 'final') {
+    report(reading, 'I2', event.job, `${event.ev} at ${shown(event.at)}, and was never stored`)
+  }
+  reading.lives.set(event.job, life)
+  return life
+}
+
+function step(reading: Reading, life: Life, event: Exclude<StoreEvent, { ev: 'tick' }>): void {
+  switch (event.ev) {
+    case 'stored':
+      // Where all parents had finished before, the job never was blocked.
+      if (event.state === 'ready' || event.state === 'scheduled') checkParents(reading, life)
+      return
+    case 'claimed':
+      claimed(reading, life, event)
+      return
+    case 'extended':
+      extended(reading, life, event)
+      return
+    case 'settled':
+      settled(reading, life, event)
+      return
+    case 'promoted':
+      promoted(reading, life, event)
+      return
+    case 'operated':
+      operated(reading, life, event)
+      return
+    case 'effect':
+      life.effects.push(event)
+      return
+    case 'final':
+      life.final = event
+      return
+  }
+}
+
+function readProcesses(reading: Reading, events: readonly ProcessEvent[]): FaultTold[] {
+  const promises = new Promises(reading)
+  const handlers = new Handlers(reading)
+  const faults: FaultTold[] = []
+  for (const event of events) {
+    switch (event.ev) {
+      case 'enqueue.invoke':
+      case 'enqueue.ok':
+      case 'enqueue.fail':
+      case 'enqueue.info':
+        promises.told(event)
+        break
+      case 'answer.lost':
+        reading.counts.answersLost++
+        break
+      case 'fault.begin':
+        reading.counts.faults[event.kind] = (reading.counts.faults[event.kind] ?? 0) + 1
+        faults.push(event)
+        break
+      case 'fault.end':
+        break
+      default:
+        handlers.told(event)
+    }
+  }
+  promises.check()
+  handlers.check()
+  return faults
+}

@@ -1,0 +1,112 @@
+// What is known of one job while its history is read in the store's order, and the report that violations go to.
+
+import type { JobState } from '../../src/core/states.js'
+import type { EffectApplied, FinalState, JobStored, RunBegun } from './events.js'
+import { type Counts, type Invariant, VIOLATIONS_MAX, type Violation } from './verdict.js'
+
+/** Store times are compared with this much room: some stores keep whole milliseconds, others fractions. */
+export const ROOM_MS = 1
+
+/** A lease that is held. */
+export interface HeldLease {
+  readonly fence: number
+  readonly attempt: number
+  readonly claimedAt: number
+  leasedUntil: number
+}
+
+export interface Life {
+  readonly job: string
+  /** Null when the store never told of the job's beginning. */
+  readonly stored: JobStored | null
+  state: JobState
+  lease: HeldLease | null
+  /** Every fence that was given, in order; a fence that comes later is larger. */
+  readonly fences: number[]
+  attempts: number
+  crashes: number
+  /** Not to be claimed before; null once that has passed or when there is no such time. */
+  dueAt: number | null
+  /** Ready since, while it is. */
+  readySince: number | null
+  cancelAsked: boolean
+  /** How the last lease ended, for counting what came again. */
+  lastEnd: 'rescue' | 'failure' | 'release' | 'requeue' | null
+  /** When the last lease that was rescued had run out, until the next claim. */
+  ranOutAt: number | null
+  leasesWithoutSuccess: number
+  success: { readonly fence: number; readonly tx: string | undefined } | null
+  finishedAt: number | null
+  readonly effects: EffectApplied[]
+  final: FinalState | null
+}
+
+export function newLife(job: string, stored: JobStored | null): Life {
+  const state = stored?.state ?? 'ready'
+  return {
+    job,
+    stored,
+    state,
+    lease: null,
+    fences: [],
+    attempts: 0,
+    crashes: 0,
+    dueAt: stored?.runAt ?? null,
+    readySince: state === 'ready' && stored !== null ? stored.at : null,
+    cancelAsked: false,
+    lastEnd: null,
+    ranOutAt: null,
+    leasesWithoutSuccess: 0,
+    success: null,
+    finishedAt: null,
+    effects: [],
+    final: null,
+  }
+}
+
+/** What every part of the check shares. */
+export interface Reading {
+  readonly run: RunBegun | null
+  readonly lives: Map<string, Life>
+  readonly counts: Counts
+  readonly redeliveries: { afterRescue: number; afterFailure: number; afterRelease: number; afterRequeue: number }
+  readonly recoveries: number[]
+  readonly violations: Violation[]
+  violationCount: number
+}
+
+export function newReading(run: RunBegun | null): Reading {
+  const dead = { attempts: 0, dropped: 0, expired: 0, crashed: 0, invalid: 0 }
+  const counts: Counts = {
+    events: 0,
+    asked: 0,
+    accepted: 0,
+    refused: 0,
+    unknown: 0,
+    answersLost: 0,
+    jobs: 0,
+    claims: 0,
+    extensions: 0,
+    succeeded: 0,
+    cancelled: 0,
+    dead,
+    unfinished: 0,
+    retries: 0,
+    releases: 0,
+    rescues: 0,
+    lostLeases: 0,
+    effectsInTransaction: 0,
+    effectsOutside: 0,
+    effectsRepeated: 0,
+    ticks: 0,
+    faults: {},
+  }
+  const redeliveries = { afterRescue: 0, afterFailure: 0, afterRelease: 0, afterRequeue: 0 }
+  return { run, lives: new Map(), counts, redeliveries, recoveries: [], violations: [], violationCount: 0 }
+}
+
+/** Writes a violation down. */
+export function report(reading: Reading, invariant: Invariant, job: string | null, message: string): void {
+  reading.violationCount++
+  if (reading.violations.length < VIOLATIONS_MAX) reading.violations.push({ invariant, job, message })
+}

@@ -1,0 +1,118 @@
+// What producers were promised, held against what the store has: every accepted job is there, each key has one job at most, and an
+// answer "already there" names a job that was.
+
+import { isFinished } from '../../src/core/states.js'
+import type { EnqueueEnded, EnqueueInvoked } from './events.js'
+import { type Life, type Reading, ROOM_MS, report } from './life.js'
+
+interface Asked {
+  invoked: EnqueueInvoked | null
+  /** Whether any answer left open that it happened, or promised it. */
+  mayExist: boolean
+  refused: boolean
+  answers: EnqueueEnded[]
+}
+
+/** Reads what producers said, then holds it against the jobs' lives. */
+export class Promises {
+  readonly #reading: Reading
+  readonly #asked = new Map<string, Asked>()
+
+  constructor(reading: Reading) {
+    this.#reading = reading
+  }
+
+  /** Takes a line of a producer. */
+  told(event: EnqueueInvoked | EnqueueEnded): void {
+    let asked = this.#asked.get(event.key)
+    if (asked === undefined) {
+      asked = { invoked: null, mayExist: false, refused: false, answers: [] }
+      this.#asked.set(event.key, asked)
+    }
+    const { counts } = this.#reading
+    if (event.ev === 'enqueue.invoke') {
+      counts.asked++
+      asked.invoked = event
+      return
+    }
+    if (event.ev === 'enqueue.ok') {
+      counts.accepted++
+      asked.answers.push(event)
+    } else if (event.ev === 'enqueue.info') {
+      counts.unknown++
+      asked.mayExist = true
+    } else {
+      counts.refused++
+      asked.refused = true
+    }
+  }
+
+  /** Once all lives are known. */
+  check(): void {
+    const byKey = this.#jobsByKey()
+    for (const [key, asked] of this.#asked) {
+      for (const answer of asked.answers) this.#checkAnswer(key, asked, answer)
+      this.#checkRefused(key, asked, byKey)
+    }
+  }
+
+  #jobsByKey(): Map<string, Life> {
+    const byKey = new Map<string, Life>()
+    for (const life of this.#reading.lives.values()) {
+      if (life.stored === null) continue
+      const { key, tick } = life.stored
+      if (key === null) {
+        if (tick === null)
+          report(this.#reading, 'I2', life.job, 'has neither a key of a producer nor a tick of a schedule')
+        continue
+      }
+      const other = byKey.get(key)
+      if (other !== undefined) report(this.#reading, 'I2', life.job, `has the key ${key}, as ${other.job} has`)
+      else if (!this.#asked.has(key))
+        report(this.#reading, 'I2', life.job, `has the key ${key}, which no producer asked for`)
+      byKey.set(key, life)
+    }
+    return byKey
+  }
+
+  #checkAnswer(key: string, asked: Asked, answer: EnqueueEnded): void {
+    const life = answer.job === null ? undefined : this.#reading.lives.get(answer.job)
+    if (life === undefined || life.stored === null) {
+      if (life?.final) return
+      report(this.#reading, 'I1', answer.job, `${key} was accepted, but no such job was ever stored`)
+      return
+    }
+    if (answer.created !== false) {
+      if (life.stored.key !== key) {
+        report(this.#reading, 'I2', life.job, `${key} was accepted as this job, which has the key ${life.stored.key}`)
+      }
+      return
+    }
+    const wanted = asked.invoked?.idempotencyKey ?? null
+    if (wanted === null || life.stored.idempotencyKey !== wanted) {
+      const what = `${key}, with the idempotency key ${wanted}, was answered with this job, whose key is ${life.stored.idempotencyKey}`
+      report(this.#reading, 'I16', life.job, what)
+    } else if (isOver(life, asked.invoked?.after)) {
+      report(this.#reading, 'I16', life.job, `${key} was answered with this job, which had finished before the call`)
+    }
+  }
+
+  #checkRefused(key: string, asked: Asked, byKey: Map<string, Life>): void {
+    const life = byKey.get(key)
+    if (life === undefined) return
+    const isDuplicate = asked.answers.length > 0 && asked.answers.every(({ created }) => created === false)
+    if (isDuplicate)
+      report(this.#reading, 'I2', life.job, `${key} was answered as already there, and written all the same`)
+    // A call without an answer, its process having died, may have happened.
+    const isRefused = asked.refused && !asked.mayExist && asked.answers.length === 0
+    if (isRefused) report(this.#reading, 'I2', life.job, `${key} was refused, and written all the same`)
+  }
+}
+
+/** True when the holder's key had been free at a store time before the call. */
+function isOver(holder: Life, calledAfter: number | undefined): boolean {
+  if (calledAfter === undefined || holder.stored === null || !isFinished(holder.state)) return false
+  const ttlMs = holder.stored.keyTtlMs ?? null
+  const freeAt = ttlMs === null ? (holder.finishedAt ?? Number.POSITIVE_INFINITY) : holder.stored.at + ttlMs
+  return freeAt < calledAfter - ROOM_MS
+}

@@ -1,0 +1,109 @@
+// What the checker says about a history.
+
+import type { DeadReason } from '../../src/core/states.js'
+
+/** The invariants, by the names they have in docs/chaos.md. */
+export const INVARIANTS = {
+  I1: 'no accepted job is lost',
+  I2: 'no job from nowhere, no job twice',
+  I3: 'no two leases of a job at one time',
+  I4: 'no write after the fence',
+  I5: 'attempts and crashes are counted and bounded',
+  I6: 'effects once in a transaction, bounded outside',
+  I7: 'each tick once, none missed, none early',
+  I8: 'nothing before its time',
+  I9: 'priority, within a window',
+  I10: 'order within a group',
+  I11: 'limits on how many run and start',
+  I12: 'no lease runs out without a fault',
+  I13: 'finished is finished',
+  I14: 'everything finishes once it is whole again',
+  I15: 'a worker that lost its lease stops',
+  I16: 'keys, parents and cancels are respected',
+} as const
+
+export type Invariant = keyof typeof INVARIANTS
+
+export interface Violation {
+  readonly invariant: Invariant
+  /** The job's id, or null where it is about a schedule or an enqueue that made no job. */
+  readonly job: string | null
+  readonly message: string
+}
+
+/** How many milliseconds something took, over all times it happened. */
+export interface Spread {
+  readonly count: number
+  readonly p50: number
+  readonly p99: number
+  readonly max: number
+  /** How many took at most this long; the last bucket has no bound. */
+  readonly buckets: readonly { readonly upToMs: number | null; readonly count: number }[]
+}
+
+export interface Counts {
+  events: number
+  /** Enqueue calls that were asked, promised, refused, and of which nobody knows. */
+  asked: number
+  accepted: number
+  refused: number
+  unknown: number
+  /** Answers that were lost between the store and a process. */
+  answersLost: number
+  jobs: number
+  claims: number
+  extensions: number
+  succeeded: number
+  cancelled: number
+  dead: Record<DeadReason, number>
+  unfinished: number
+  retries: number
+  releases: number
+  /** Leases that ran out and were taken back. */
+  rescues: number
+  lostLeases: number
+  effectsInTransaction: number
+  effectsOutside: number
+  /** Outside effects beyond the first of each job. */
+  effectsRepeated: number
+  ticks: number
+  /** Faults that began, by kind. */
+  faults: Record<string, number>
+}
+
+export interface Verdict {
+  /** No violation. Whether the run proves anything is `counted`. */
+  readonly ok: boolean
+  readonly counted: { readonly ok: boolean; readonly reasons: readonly string[] }
+  /** The first VIOLATIONS_MAX of them. */
+  readonly violations: readonly Violation[]
+  readonly violationCount: number
+  readonly counts: Readonly<Counts>
+  /** Claims after the first of a job, by how the claim before had ended. */
+  readonly redeliveries: {
+    readonly afterRescue: number
+    readonly afterFailure: number
+    readonly afterRelease: number
+    readonly afterRequeue: number
+  }
+  /** From the moment a lease ran out to the job's next claim, for jobs that could go on at once. */
+  readonly recovery: Spread
+  /** Claims of a job while one of higher priority was ready in its queue, and the longest that one had been ready. */
+  readonly inversions: { readonly count: number; readonly longestMs: number }
+}
+
+/** The most violations a verdict lists. */
+export const VIOLATIONS_MAX = 1_000
+
+const BOUNDS_MS = [10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000]
+
+/** Sums up how long something took. */
+export function spreadOf(values: readonly number[]): Spread {
+  const sorted = Float64Array.from(values).sort()
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
+  const upTo = (bound: number) => values.reduce((count, value) => count + (value <= bound ? 1 : 0), 0)
+  const below = BOUNDS_MS.map(upTo)
+  const buckets = BOUNDS_MS.map((upToMs, index) => ({ upToMs, count: below[index]! - (below[index - 1] ?? 0) }))
+  const rest = { upToMs: null, count: values.length - (below[below.length - 1] ?? 0) }
+  return { count: values.length, p50: at(0.5), p99: at(0.99), max: at(1), buckets: [...buckets, rest] }
+}

@@ -1,0 +1,177 @@
+// What is asked in a run: which jobs are enqueued when and how their handlers behave, and what operators do.
+
+import type { Duration } from '../../src/core/duration.js'
+import type { RetryOptions } from '../../src/core/retry.js'
+import type { Chance } from './chance.js'
+
+export const QUEUES = ['alpha', 'beta', 'gamma'] as const
+
+/** How a handler behaves. */
+export type Kind =
+  | ('instant' | 'quick' | 'slow' | 'long' | 'flaky' | 'failing' | 'dropping' | 'snoozing' | 'later')
+  | ('transactional' | 'stuck' | 'poison' | 'blocking' | 'tick')
+
+/** What a job carries: who it is to the run, and what its handler is to do. */
+export interface Payload {
+  readonly key: string
+  readonly effect: 'in transaction' | 'outside' | 'none'
+  /** How long its handler works. */
+  readonly ms: number
+  /** How often it fails, snoozes or asks for later before it succeeds. */
+  readonly times: number
+}
+
+export interface PlannedJob {
+  readonly kind: Kind
+  readonly payload: Payload
+  readonly queue: string
+  readonly priority: number
+  readonly maxAttempts: number
+  readonly retry: RetryOptions
+  readonly timeout: Duration | null
+  readonly delayMs: number | null
+  readonly maxAgeMs: number | null
+  readonly idempotencyKey: string | { readonly key: string; readonly for: number } | null
+  readonly onParentDead: 'cancel' | 'run'
+}
+
+/** Something somebody does at some time. */
+export type PlannedAct =
+  | {
+      readonly act: 'enqueue'
+      readonly atMs: number
+      /** Which process does it, if it is there; otherwise the next. */
+      readonly process: number
+      readonly jobs: readonly PlannedJob[]
+      readonly isTogether: boolean
+      /** Comes after the jobs, once they have been accepted. */
+      readonly child: PlannedJob | null
+    }
+  | {
+      readonly act: 'cancel' | 'requeue' | 'discard' | 'update'
+      readonly atMs: number
+      readonly process: number
+      /** Which of the jobs that are there, from 0 up to 1. */
+      readonly which: number
+      readonly priority: number
+    }
+  | {
+      readonly act: 'pause'
+      readonly atMs: number
+      readonly process: number
+      readonly queue: string
+      readonly forMs: number
+    }
+
+interface ActTerms {
+  readonly healMs: number
+  readonly leaseMs: number
+  readonly harmful: readonly ('poison' | 'blocking')[]
+  /** Whether the store's clock goes back: then a key may be free for good before its time comes again. */
+  readonly goesBack: boolean
+}
+
+/** The acts of a run. */
+export function drawActs(chance: Chance, terms: ActTerms): PlannedAct[] {
+  const usual: readonly Kind[] = [
+    ...(['instant', 'quick', 'quick', 'quick', 'quick', 'slow', 'slow', 'long', 'flaky', 'flaky'] as const),
+    ...(['failing', 'dropping', 'snoozing', 'later', 'transactional', 'transactional', 'stuck'] as const),
+  ]
+  // Each run has some kinds only: what is rare among many is common among few.
+  const kinds = usual.filter(() => chance.happens(0.6))
+  const drawer = new JobDrawer(chance, terms, kinds.length === 0 ? ['quick'] : kinds)
+  const acts: PlannedAct[] = []
+  const count = chance.whole(3, 14)
+  for (let index = 0; index < count; index++) acts.push(drawEnqueue(chance, drawer, terms))
+  for (const kind of terms.harmful) {
+    const atMs = chance.between(0, terms.healMs * 0.6)
+    acts.push({ ...plainEnqueue(chance, atMs), jobs: [drawer.draw(kind)], isTogether: false, child: null })
+  }
+  const operations = chance.pick([0, 0, 3, 10])
+  for (let index = 0; index < operations; index++) acts.push(drawOperation(chance, terms))
+  return acts
+}
+
+function plainEnqueue(chance: Chance, atMs: number): { act: 'enqueue'; atMs: number; process: number } {
+  return { act: 'enqueue', atMs, process: chance.whole(0, 9) }
+}
+
+function drawEnqueue(chance: Chance, drawer: JobDrawer, { healMs }: ActTerms): PlannedAct {
+  const jobs = Array.from({ length: chance.pick([1, 1, 1, 2, 4, 8]) }, () => drawer.draw())
+  return {
+    ...plainEnqueue(chance, chance.between(0, healMs * 0.9)),
+    jobs,
+    isTogether: chance.happens(0.2),
+    child: chance.happens(0.2) ? drawer.draw() : null,
+  }
+}
+
+function drawOperation(chance: Chance, { healMs }: ActTerms): PlannedAct {
+  const atMs = chance.between(500, healMs)
+  const process = chance.whole(0, 9)
+  const act = chance.pick(['cancel', 'cancel', 'requeue', 'requeue', 'discard', 'update', 'pause'] as const)
+  if (act === 'pause') return { act, atMs, process, queue: chance.pick(QUEUES), forMs: chance.between(200, 6_000) }
+  return { act, atMs, process, which: chance.float(), priority: chance.whole(-2, 2) }
+}
+
+class JobDrawer {
+  readonly #chance: Chance
+  readonly #terms: ActTerms
+  readonly #kinds: readonly Kind[]
+  readonly #hasKeys: boolean
+  readonly #hasPriorities: boolean
+  #count = 0
+
+  constructor(chance: Chance, terms: ActTerms, kinds: readonly Kind[]) {
+    this.#chance = chance
+    this.#terms = terms
+    this.#kinds = kinds
+    this.#hasKeys = chance.happens(0.5)
+    this.#hasPriorities = chance.happens(0.5)
+  }
+
+  draw(kind: Kind = this.#chance.pick(this.#kinds)): PlannedJob {
+    const chance = this.#chance
+    const payload = this.#drawPayload(kind)
+    return {
+      kind,
+      payload,
+      queue: chance.pick(QUEUES),
+      priority: this.#hasPriorities ? chance.pick([-1, 0, 0, 5]) : 0,
+      maxAttempts: kind === 'stuck' ? 2 : chance.whole(1, 5),
+      retry: {
+        backoff: chance.pick(['exponential', 'linear', 'fixed'] as const),
+        base: chance.whole(50, 800),
+        cap: 2_000,
+        jitter: chance.happens(0.5),
+      },
+      timeout: kind === 'stuck' ? 1_000 : chance.happens(0.1) ? chance.whole(500, 3_000) : null,
+      delayMs: chance.happens(0.2) ? chance.whole(1, 4_000) : null,
+      maxAgeMs: chance.happens(0.04) ? chance.whole(500, 5_000) : null,
+      idempotencyKey: this.#hasKeys && chance.happens(0.4) ? this.#drawKey() : null,
+      onParentDead: chance.pick(['cancel', 'run'] as const),
+    }
+  }
+
+  #drawKey(): PlannedJob['idempotencyKey'] {
+    const key = `same-${this.#chance.whole(0, 3)}`
+    return !this.#terms.goesBack && this.#chance.happens(0.3) ? { key, for: this.#chance.whole(500, 6_000) } : key
+  }
+
+  #drawPayload(kind: Kind): Payload {
+    const chance = this.#chance
+    const { leaseMs } = this.#terms
+    const ms = {
+      slow: chance.between(300, 2_000),
+      long: chance.between(1.2, 2.2) * leaseMs,
+      blocking: chance.between(0.3, 2.2) * leaseMs,
+    }[kind as string]
+    const hasNone = kind === 'instant' || kind === 'dropping' || kind === 'failing' || kind === 'poison'
+    return {
+      key: `k${this.#count++}`,
+      effect: kind === 'transactional' ? 'in transaction' : hasNone ? 'none' : 'outside',
+      ms: Math.round(ms ?? chance.between(1, 60)),
+      times: chance.whole(1, 3),
+    }
+  }
+}

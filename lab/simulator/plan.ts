@@ -1,0 +1,114 @@
+// What one seed stands for: which processes there are, what is asked of them, and what goes wrong. Each kind of fault is on or off
+// for a whole run and has its own rate, so that rare combinations come up, and so do runs in which nothing goes wrong at all.
+
+import type { CatchUp, Overlap } from '../../src/core/schedule.js'
+import { Chance } from './chance.js'
+import { drawFaults, type PlannedFault } from './plan-faults.js'
+import { drawActs, type PlannedAct, QUEUES } from './plan-jobs.js'
+
+export interface PlannedProcess {
+  readonly name: string
+  readonly skewMs: number
+  readonly rate: number
+  readonly hasWorker: boolean
+  readonly concurrency: number
+  readonly prefetch: number
+  readonly pollMinMs: number
+  readonly queues: readonly string[]
+  /** Whether anybody listens to its events: much is not made otherwise. */
+  readonly isHeard: boolean
+}
+
+interface PlannedSchedule {
+  readonly name: string
+  readonly everyMs: number
+  readonly catchUp: CatchUp
+  readonly overlap: Overlap
+  readonly queue: string
+  /** How long the job of a tick takes. */
+  readonly ms: number
+}
+
+export interface Plan {
+  readonly seed: number
+  readonly leaseMs: number
+  readonly holdMs: number
+  /** How long a call of the store waits for its answer. */
+  readonly deadlineMs: number
+  readonly enqueueTimeoutMs: number
+  readonly drainMs: number
+  readonly legMs: { readonly min: number; readonly max: number }
+  readonly wakeLoss: number
+  readonly processes: readonly PlannedProcess[]
+  readonly schedules: readonly PlannedSchedule[]
+  readonly acts: readonly PlannedAct[]
+  readonly faults: readonly PlannedFault[]
+  /** Kinds of jobs that take their process down or block it. */
+  readonly harmful: readonly ('poison' | 'blocking')[]
+  /** Virtual time from which on nothing goes wrong any more. */
+  readonly healMs: number
+}
+
+/** One run in so many has no faults. */
+const FAULTLESS_SHARE = 0.2
+
+/** The plan of a seed, always the same one. */
+export function drawPlan(seed: number): Plan {
+  const chance = new Chance(`seed ${seed}`)
+  const isFaultless = chance.happens(FAULTLESS_SHARE)
+  const healMs = chance.between(5_000, 12_000)
+  const leaseMs = chance.whole(1_500, 4_000)
+  const harmful = (['poison', 'blocking'] as const).filter(() => !isFaultless && chance.happens(0.3))
+  const schedules = drawSchedules(chance.fork('schedules'))
+  const processes = drawProcesses(chance.fork('processes'))
+  const deadlineMs = chance.whole(400, 1_500)
+  const names = processes.map(({ name }) => name)
+  const faults = drawFaults(chance.fork('faults'), { names, healMs, leaseMs, isFaultless, schedules: schedules.length })
+  const goesBack = faults.some(({ kind }) => kind === 'clock back')
+  return {
+    seed,
+    leaseMs,
+    // Living workers beat every third of a lease, and may have to try again.
+    holdMs: Math.ceil(leaseMs / 2) + 1_000,
+    deadlineMs,
+    enqueueTimeoutMs: chance.whole(3_000, 12_000),
+    drainMs: chance.pick([300, 2_000, 15_000]),
+    legMs: { min: 0.1, max: chance.pick([0.5, 2, 20]) },
+    wakeLoss: chance.pick([0, 0, 0.2, 1]),
+    processes,
+    schedules,
+    acts: drawActs(chance.fork('acts'), { healMs, leaseMs, harmful, goesBack }),
+    faults,
+    harmful,
+    healMs,
+  }
+}
+
+function drawProcesses(chance: Chance): PlannedProcess[] {
+  const count = chance.pick([2, 2, 3, 3, 4])
+  return Array.from({ length: count }, (_, index) => ({
+    name: `p${index}`,
+    // Clocks of machines are wrong, and nothing may depend on them: that is no fault.
+    skewMs: chance.happens(0.5) ? chance.between(-3_600_000, 3_600_000) : chance.between(-50, 50),
+    rate: 1 + chance.between(-0.005, 0.005),
+    hasWorker: index === 0 || chance.happens(0.75),
+    concurrency: chance.whole(1, 6),
+    prefetch: chance.pick([0, 2, 20]),
+    pollMinMs: chance.pick([50, 300, 1_000]),
+    // One serves all queues, so that every job finds somebody.
+    queues: index === 0 || chance.happens(0.6) ? QUEUES : [chance.pick(QUEUES)],
+    isHeard: chance.happens(0.3),
+  }))
+}
+
+function drawSchedules(chance: Chance): PlannedSchedule[] {
+  const count = chance.pick([0, 0, 0, 0, 1, 2])
+  return Array.from({ length: count }, (_, index) => ({
+    name: `every-${index}`,
+    everyMs: chance.pick([2_000, 3_000, 5_000]),
+    catchUp: chance.pick(['skip', 'latest', 'all'] as const),
+    overlap: chance.pick(['allow', 'skip'] as const),
+    queue: chance.pick(QUEUES),
+    ms: chance.pick([5, 200, 4_000]),
+  }))
+}

@@ -1,0 +1,30 @@
+// Runs a range of seeds in this thread.
+
+import { simulate } from './simulate.js'
+import { addTotals, type Failure, failureOf, noTotals, type Totals, totalsOf } from './tally.js'
+import type { SeedRange } from './thread.js'
+
+/** What a range came to. */
+export interface RangeResult extends SeedRange {
+  readonly totals: Totals
+  readonly failures: readonly Failure[]
+}
+
+/** Failing runs a range keeps the stories of. */
+const FAILURES_MAX = 3
+
+export async function runSeeds(
+  { from, count }: SeedRange,
+  options: { readonly stopAtFirst?: boolean } = {},
+): Promise<RangeResult> {
+  const totals = noTotals()
+  const failures: Failure[] = []
+  for (let seed = from; seed < from + count; seed++) {
+    const simulation = await simulate(seed)
+    addTotals(totals, totalsOf(simulation))
+    const failure = failureOf(simulation)
+    if (failure !== null && failures.length < FAILURES_MAX) failures.push(failure)
+    if (failure !== null && options.stopAtFirst) break
+  }
+  return { from, count, totals, failures }
+}

@@ -1,0 +1,133 @@
+// The simulated store's server: the real memory store with a clock of its own, which can be down, and what it tells those who
+// listen. A call is applied at once and completely; the way to it and back is the link's (link.ts).
+
+import { HoldfastError } from '../../src/core/errors.js'
+import type { Lease, SettledJob } from '../../src/core/job.js'
+import type { Expired, SettleResult, Store } from '../../src/core/store.js'
+import { type Memory, newMemory } from '../../src/stores/memory/memory.js'
+import { storeOver } from '../../src/stores/memory/store.js'
+import type { HistoryEvent } from '../history/events.js'
+import { EPOCH_MS } from './incarnation.js'
+import type { Timeline } from './timeline.js'
+import { Truth } from './truth.js'
+
+/** What is told to everybody who listens. */
+export type Wake = { readonly ready: string } | { readonly cancel: string }
+
+/** A handler's effect on its way to the store. */
+export interface Effect extends Lease {
+  readonly attempt: number
+}
+
+/** Calls that can change a job: after these the truth is looked at. */
+const CHANGING: ReadonlySet<string> = new Set([
+  ...['enqueue', 'claim', 'extend', 'settle', 'promote', 'fire'],
+  ...['cancel', 'requeue', 'discard', 'update', 'pause', 'resume', 'stepBulk'],
+])
+
+/** The one server of a run. */
+export class Server {
+  readonly memory: Memory = newMemory()
+  readonly truth: Truth
+  readonly #timeline: Timeline
+  readonly #store: Store
+  readonly #listeners = new Set<(wake: Wake) => void>()
+  readonly #effects = new Set<string>()
+  readonly #transactions = new Map<string, { settled: SettledJob; effect: Effect }>()
+  #jumpedMs = 0
+  #isDown = false
+  #upSinceMs = Number.NEGATIVE_INFINITY
+
+  constructor(timeline: Timeline, write: (event: HistoryEvent) => void) {
+    this.#timeline = timeline
+    this.truth = new Truth(this.memory, write)
+    this.#store = storeOver(this.memory, { now: () => this.nowMs })
+    this.#store.listen({ ready: (queue) => this.#tell({ ready: queue }), cancel: (id) => this.#tell({ cancel: id }) })
+  }
+
+  /** The store's time, in whole milliseconds as the store keeps it. */
+  get nowMs(): number {
+    return Math.floor(EPOCH_MS + this.#timeline.nowMs + this.#jumpedMs)
+  }
+
+  get isDown(): boolean {
+    return this.#isDown
+  }
+
+  /** Sets the store's clock forward, or back. */
+  jump(ms: number): void {
+    this.#jumpedMs += ms
+  }
+
+  goDown(): void {
+    this.#isDown = true
+  }
+
+  comeUp(): void {
+    this.#isDown = false
+    this.#upSinceMs = this.#timeline.nowMs
+  }
+
+  /** Hears what the store tells on its own. Returns the function that ends it. */
+  listen(hear: (wake: Wake) => void): () => void {
+    this.#listeners.add(hear)
+    return () => void this.#listeners.delete(hear)
+  }
+
+  #tell(wake: Wake): void {
+    for (const hear of this.#listeners) hear(wake)
+  }
+
+  /** Applies a call of the store's contract. Its effect is there when this returns, its answer a little later. */
+  apply(name: string, args: readonly unknown[], caller: string): Promise<unknown> {
+    const call = this.#store[name as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>
+    const atMs = this.nowMs
+    const answer = call(...args)
+    if (CHANGING.has(name)) this.truth.look({ name, args, caller, atMs })
+    return name === 'expired' ? answer.then((expired) => this.#withUpTime(expired as Expired)) : answer
+  }
+
+  wake(queues: readonly string[]): void {
+    this.#store.wake(queues)
+  }
+
+  // Living workers must get the chance to extend after an outage, which the memory store alone never has.
+  #withUpTime(expired: Expired): Expired {
+    const upMs = this.#timeline.nowMs - this.#upSinceMs
+    return Number.isFinite(upMs) ? { ...expired, upMs } : expired
+  }
+
+  /** Applies an effect outside of any transaction, once for each lease: repeating the call after a lost answer does nothing. */
+  applyEffect({ id: job, fence, attempt }: Effect): void {
+    const name = `${job} ${fence}`
+    if (this.#effects.has(name)) return
+    this.#effects.add(name)
+    this.truth.effect({ job, fence, attempt, inTransaction: false }, this.nowMs)
+  }
+
+  /** Settles a job inside an open transaction: says whether the lease holds, and changes nothing before the commit. */
+  settleInside(tx: string, [settled]: readonly SettledJob[], attempt: number): SettleResult[] {
+    const { id, fence } = settled!
+    const job = this.memory.jobs.get(id)
+    if (job === undefined || job.lease === null || job.fence !== fence) {
+      return [{ id, fence, result: 'lost', state: null }]
+    }
+    this.#transactions.set(tx, { settled: settled!, effect: { id, fence, attempt } })
+    return [{ id, fence, result: 'settled', state: 'succeeded' }]
+  }
+
+  /** Commits the effect together with the settlement, or neither when the lease was taken meanwhile. */
+  async commit(tx: string, caller: string): Promise<void> {
+    const open = this.#transactions.get(tx)
+    this.#transactions.delete(tx)
+    if (open === undefined) throw new HoldfastError('store_refused', `there is no transaction ${tx}`)
+    const { id, fence } = open.settled
+    const job = this.memory.jobs.get(id)
+    if (job === undefined || job.lease === null || job.fence !== fence) {
+      throw new HoldfastError('store_refused', `transaction ${tx} is rolled back: another one has its row`)
+    }
+    const { attempt } = open.effect
+    this.truth.effect({ job: id, fence, attempt, inTransaction: true }, this.nowMs)
+    await this.apply('settle', [[open.settled]], caller)
+  }
+}

@@ -1,0 +1,204 @@
+// One run: everything a seed stands for, from the first process's start to the last one's end, and the verdict on it.
+
+import { createHash } from 'node:crypto'
+import { isHoldfastError } from '../../src/core/errors.js'
+import { isFinished } from '../../src/core/states.js'
+import { checkHistory } from '../history/check.js'
+import type { HistoryEvent, RunBegun } from '../history/events.js'
+import type { Verdict, Violation } from '../history/verdict.js'
+import { Actors } from './acts.js'
+import { DEFINITIONS } from './behaviours.js'
+import { Chance } from './chance.js'
+import { injectFaults } from './injector.js'
+import type { Weather } from './link.js'
+import { drawPlan, type Plan } from './plan.js'
+import { isOrdinary } from './plan-faults.js'
+import { Server } from './server.js'
+import { SimulatedProcess } from './simulated-process.js'
+import { Timeline } from './timeline.js'
+
+/** What a run came to. */
+export interface Simulation {
+  readonly plan: Plan
+  readonly history: readonly HistoryEvent[]
+  readonly verdict: Verdict
+  /** Of the checker, and of those who watched the order of claims and the end of the processes. */
+  readonly violations: readonly Violation[]
+  /** How many events of virtual time happened, and how much of it passed. */
+  readonly steps: number
+  readonly virtualMs: number
+}
+
+/** How long after the heal every job must have finished, in virtual time. */
+const DRAIN_MS = 120_000
+/** How long after that a lease that ran out may stand: a hold, a look, and processes that crash again by poison. */
+const RESCUE_MS = 30_000
+/** Schedules go on for so long after the heal; what is due in the time before the last look must have fired. */
+const SCHEDULES_MS = 11_500
+const CLOSE_MS = 60_000
+/** When the last call that was slow has arrived. */
+const RESUME_MS = 3_000
+const LOOK_MS = 200
+
+/** Runs the schedule of events that the seed stands for. The same seed gives the same history, bit for bit. */
+export async function simulate(seed: number): Promise<Simulation> {
+  return new Run(drawPlan(seed)).run()
+}
+
+/** What tells two histories apart. */
+export function hashOf(history: readonly HistoryEvent[]): string {
+  const hash = createHash('sha256')
+  for (const event of history) hash.update(`${JSON.stringify(event)}\n`)
+  return hash.digest('hex')
+}
+
+class Run {
+  readonly #plan: Plan
+  readonly #timeline: Timeline
+  readonly #server: Server
+  readonly #processes: readonly SimulatedProcess[]
+  readonly #actors: Actors
+  readonly #weather: Weather
+  readonly #history: HistoryEvent[] = []
+  readonly #violations: Violation[] = []
+  readonly #spans = new Map<string, { from: number; to: number }>()
+  #healedAt: number | null = null
+  #isOver = false
+
+  constructor(plan: Plan) {
+    const chance = new Chance(`run ${plan.seed}`)
+    const write = (event: HistoryEvent) => void this.#history.push(event)
+    this.#plan = plan
+    this.#timeline = new Timeline(chance.fork('timeline'))
+    this.#server = new Server(this.#timeline, write)
+    this.#weather = {
+      legMs: plan.legMs,
+      slow: { share: 0, maxMs: 0 },
+      requestLoss: 0,
+      answerLoss: 0,
+      wakeLoss: plan.wakeLoss,
+      cutOff: new Set(),
+    }
+    const deps = { timeline: this.#timeline, server: this.#server, weather: this.#weather, plan, chance, write }
+    this.#processes = plan.processes.map((planned) => new SimulatedProcess(deps, planned))
+    this.#actors = new Actors({ timeline: this.#timeline, server: this.#server, processes: this.#processes, plan })
+    injectFaults({ ...deps, processes: this.#processes }, plan.faults)
+  }
+
+  async run(): Promise<Simulation> {
+    const { healMs, acts, schedules } = this.#plan
+    const timeline = this.#timeline
+    for (const process of this.#processes) process.start()
+    for (const act of acts) this.#actors.plan(act)
+    for (const schedule of schedules) this.#setSchedule(schedule)
+    timeline.after(healMs, () => this.#heal())
+    await timeline.run(() => this.#isOver)
+    this.#server.truth.finish()
+    this.#checkLate()
+    const history = [this.#begun(), ...this.#history]
+    const verdict = checkHistory(history)
+    const violations = [...verdict.violations, ...this.#server.truth.order.violations, ...this.#violations]
+    return { plan: this.#plan, history, verdict, violations, steps: timeline.count, virtualMs: timeline.nowMs }
+  }
+
+  #setSchedule({ name, everyMs, catchUp, overlap, queue, ms }: Plan['schedules'][number]): void {
+    const job = DEFINITIONS.get('tick')!
+    const payload = { key: name, effect: 'outside', ms, times: 0 } as const
+    const options = { cron: `*/${everyMs / 1_000} * * * * *`, job, payload, queue, catchUp, overlap, maxAttempts: 5 }
+    this.#actors.insist(async ({ holdfast }) => {
+      const { nextAt } = await holdfast.schedule(name, options)
+      // The call may have been asked again after a lost answer: the first that was applied counts from its own time on.
+      this.#spans.set(name, { from: nextAt!.getTime(), to: Number.POSITIVE_INFINITY })
+    })
+  }
+
+  /** From here on nothing goes wrong, but for poison that is still about. */
+  #heal(): void {
+    this.#healedAt = this.#server.nowMs
+    const timeline = this.#timeline
+    if (this.#plan.schedules.length > 0) timeline.after(SCHEDULES_MS, () => this.#endSchedules())
+    timeline.after(DRAIN_MS, () => this.#end())
+    timeline.after(RESUME_MS, () => this.#resumeQueues())
+    timeline.after(LOOK_MS, () => this.#watch())
+  }
+
+  /** A pause that was late on its way may have come after its own end. */
+  #resumeQueues(): void {
+    for (const act of this.#plan.acts) {
+      if (act.act === 'pause') this.#actors.insist(({ holdfast }) => holdfast.resume(act.queue))
+    }
+  }
+
+  #endSchedules(): void {
+    for (const { name } of this.#plan.schedules) {
+      const span = this.#spans.get(name)
+      // A look comes every ten seconds at the latest, and most ticks fire at their time.
+      if (span !== undefined) this.#spans.set(name, { from: span.from, to: this.#server.nowMs - SCHEDULES_MS })
+      this.#actors.insist(({ holdfast }) => holdfast.unschedule(name).catch(unlessGone))
+    }
+  }
+
+  /** Ends the run once everything has finished. */
+  #watch(): void {
+    const isDrained = [...this.#server.memory.jobs.values()].every(({ state }) => isFinished(state))
+    const isIdle = !this.#actors.isBusy && this.#server.memory.schedules.size === 0
+    if (isDrained && isIdle) this.#end()
+    else this.#timeline.after(LOOK_MS, () => this.#watch())
+  }
+
+  #end(): void {
+    for (const process of this.#processes) process.end()
+    const byMs = this.#timeline.nowMs + CLOSE_MS
+    const look = () => {
+      const open = this.#processes.filter(({ isDown }) => !isDown)
+      this.#isOver = open.length === 0 || this.#timeline.nowMs > byMs
+      if (!this.#isOver) this.#timeline.after(LOOK_MS, look)
+      else for (const { name } of open) this.#hangs(name)
+    }
+    look()
+  }
+
+  #hangs(name: string): void {
+    const message = `${name} was asked to stop ${CLOSE_MS / 1_000} s ago and has not come to its end`
+    this.#violations.push({ invariant: 'I14', job: null, message })
+  }
+
+  /** Where nothing goes wrong, no lease runs out, whether somebody noticed or not. */
+  #checkLate(): void {
+    const { late } = this.#server.truth
+    if (late === null || this.#faults().length > 0) return
+    const message = `its lease had run out ${late.byMs} ms before it was extended or settled, in a run without faults`
+    this.#violations.push({ invariant: 'I12', job: late.job, message })
+  }
+
+  #faults(): RunBegun['faults'] {
+    const { faults, harmful } = this.#plan
+    const struck = faults.filter(({ kind }) => !isOrdinary(kind)).map(({ index, kind }) => ({ index, kind }))
+    const byJobs = harmful.map((kind, index) => ({ index: faults.length + index, kind }))
+    return [...struck, ...byJobs]
+  }
+
+  #begun(): RunBegun {
+    const { seed, leaseMs, schedules } = this.#plan
+    return {
+      ev: 'run',
+      seed: String(seed),
+      commit: null,
+      leaseMs,
+      rescueMs: RESCUE_MS,
+      faults: this.#faults(),
+      healedAt: this.#healedAt,
+      drainMs: DRAIN_MS,
+      schedules: schedules
+        .filter(({ name }) => this.#spans.has(name))
+        .map(({ name, everyMs, catchUp }) => ({ name, everyMs, catchUp, ...this.#spans.get(name)! })),
+      limits: [],
+      busy: { jobs: 1, expiries: 0, unknownAnswers: 0 },
+    }
+  }
+}
+
+/** A call that is asked again after a lost answer may find it done. */
+function unlessGone(error: unknown): void {
+  if (!isHoldfastError(error, 'schedule_not_found')) throw error
+}

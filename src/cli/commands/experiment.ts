@@ -1,0 +1,74 @@
+// holdfast experiment: runs one of the experiments that the findings rest on, and says what was expected and what was seen.
+
+import { type Command, InvalidArgumentError } from 'commander'
+import { wholeNumber } from '../arguments.js'
+import { addExamples, type Cli, writeJson } from '../command.js'
+import { CliError } from '../errors.js'
+import { EXIT } from '../exit-codes.js'
+
+interface ExperimentFlags {
+  readonly list?: boolean
+  readonly short?: boolean
+  readonly seed: number
+  readonly json?: boolean
+  readonly out?: string
+  readonly url?: string
+  readonly minutes?: number
+  readonly rate?: number
+}
+
+export function addExperiment(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('experiment')
+    .summary('run one of the experiments behind the findings')
+    .description(
+      'Starts a server and processes of its own, runs one experiment and writes its plots and one JSON document. A promise that ' +
+        'was broken makes the exit code 1; speeds are reported and never a failure.',
+    )
+    .argument('[name]', 'which; --list shows them')
+    .option('--list', 'show the experiments')
+    .option('--short', 'a small form of it, within seconds')
+    .option('--seed <number>', 'what decides the load', wholeNumber, 1)
+    .option('--minutes <number>', 'how long the steady part lasts (sustained)', someNumber)
+    .option('--rate <number>', 'jobs enqueued each second (sustained)', wholeNumber)
+    .option('--out <folder>', 'where plots and the document go (default: a new folder among the temporary ones)')
+    .option('--url <url>', 'a PostgreSQL server on which databases may be made, instead of one of its own')
+    .option('--json', 'print the document as JSON')
+    .action((name: string | undefined, flags: ExperimentFlags) => experiment(cli, name, flags))
+  addExamples(command, [
+    ['holdfast experiment --list', 'what there is, and how long it takes'],
+    ['holdfast experiment job-loss --short', 'workers killed again and again, within half a minute'],
+    ['holdfast experiment sustained --minutes 20 --out results', 'the long one, with its plots kept'],
+  ])
+}
+
+async function experiment(cli: Cli, name: string | undefined, flags: ExperimentFlags): Promise<void> {
+  const { listExperiments, runExperiment } = await import('../../../lab/experiments/run.js')
+  if (name === undefined || flags.list === true) {
+    if (name === undefined && flags.list !== true) {
+      throw new CliError('say which experiment: --list shows them', { exitCode: EXIT.usage })
+    }
+    const experiments = listExperiments()
+    if (flags.json === true) writeJson(cli, { experiments })
+    else
+      for (const { name: known, about, longTakes } of experiments)
+        cli.stdout.line(`${known.padEnd(12)}  ${about} (long form: ${longTakes})`)
+    return
+  }
+  const { ok, document } = await runExperiment({
+    name,
+    isShort: flags.short === true,
+    seed: flags.seed,
+    out: flags.out ?? null,
+    url: flags.url ?? null,
+    minutes: flags.minutes ?? null,
+    rate: flags.rate ?? null,
+  })
+  if (flags.json === true) writeJson(cli, document)
+  if (!ok) process.exitCode = EXIT.unexpected
+}
+
+function someNumber(text: string): number {
+  if (/^\d{1,6}(\.\d{1,6})?$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It must be a number.')
+}

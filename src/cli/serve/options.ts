@@ -1,0 +1,124 @@
+// What `holdfast server` can be told, and the options of the HTTP server that come of it.
+
+import { readFileSync } from 'node:fs'
+import { type Command, Option } from 'commander'
+import { checkWhole } from '../../core/check.js'
+import type { Duration } from '../../core/duration.js'
+import { KEY_SCOPES, type KeyScope } from '../../core/operating.js'
+import { hostCheck, isLoopback } from '../../server/hosts.js'
+import { resolveOptions, type ServerOptions, type TrustedProxy } from '../../server/options.js'
+import { duration, names, wholeNumber } from '../arguments.js'
+import { environmentOption as option } from '../connection.js'
+import { CliError } from '../errors.js'
+import { EXIT } from '../exit-codes.js'
+
+export const PORT_DEFAULT = 4_680
+
+export interface ServerFlags {
+  readonly host?: string
+  readonly port?: number
+  readonly allowHost?: readonly string[]
+  readonly basePath?: string
+  readonly apiKeys?: boolean
+  readonly tokenFile?: string
+  readonly trustProxy?: readonly string[]
+  readonly proxyHeader?: string
+  readonly proxyScope?: readonly KeyScope[]
+  readonly insecureNoAuth?: boolean
+  readonly readOnly?: boolean
+  readonly environment?: string
+  readonly session?: Duration
+  readonly apiOnly?: boolean
+}
+
+export function addServerOptions(command: Command): void {
+  command
+    .addOption(option('--host <address>', 'where to listen (default: localhost, both 127.0.0.1 and ::1)'))
+    .addOption(option('--port <port>', `0 takes any that is free (default: ${PORT_DEFAULT})`, wholeNumber))
+    .addOption(
+      option(
+        '--allow-host <names>',
+        'a Host it answers to beside localhost, such as queue.example.com; repeatable',
+        gatherNames,
+      ),
+    )
+    .addOption(option('--base-path <path>', 'the path a proxy has it under, such as /queue (default: /)'))
+    .option('--api-keys', 'say that API keys of the store are the way in: needed to listen beyond this machine')
+    .addOption(option('--token-file <file>', 'a file with a token that is good for everything, or HOLDFAST_TOKEN'))
+    .addOption(option('--trust-proxy <addresses>', 'proxies that say who asks, such as 10.0.0.7 or 10.0.0.0/8', names))
+    .addOption(option('--proxy-header <name>', 'the header they say it in (default: x-forwarded-user)'))
+    .addOption(option('--proxy-scope <scopes>', `what those may do: ${KEY_SCOPES.join(', ')} (default: read)`, names))
+    .option('--read-only', 'refuse every change, and leave upkeep to others')
+    .addOption(option('--environment <name>', 'shown on every page, so that nobody takes production for staging'))
+    .addOption(option('--session <duration>', 'how long a sign-in lasts (default: 12h)', duration))
+    .option('--api-only', 'leave the dashboard out')
+    .addOption(new Option('--insecure-no-auth', 'let everybody who reaches it do everything'))
+}
+
+/** Names of an option that may be given several times, or once with commas. */
+function gatherNames(text: string, earlier: readonly string[] = []): readonly string[] {
+  return [...earlier, ...names(text)]
+}
+
+/** The options of the server, checked before anything is opened. */
+export function readServerOptions(flags: ServerFlags): ServerOptions {
+  const token = readToken(flags)
+  const proxy = readProxy(flags)
+  const options: ServerOptions = {
+    ...(flags.basePath === undefined ? {} : { basePath: flags.basePath }),
+    ...(flags.allowHost === undefined ? {} : { hosts: [...ownHosts(flags), ...flags.allowHost] }),
+    ...(token === null ? {} : { token }),
+    ...(flags.apiKeys === true ? { apiKeys: true } : {}),
+    ...(proxy === null ? {} : { proxy }),
+    ...(flags.environment === undefined ? {} : { environment: { name: flags.environment } }),
+    ...(flags.session === undefined ? {} : { session: flags.session }),
+    ...(flags.apiOnly === true ? { dashboard: false } : {}),
+    readOnly: flags.readOnly === true,
+    insecureNoAuth: flags.insecureNoAuth === true,
+  }
+  if (flags.port !== undefined) checkWhole('port', flags.port, 0, 65_535)
+  if (options.hosts !== undefined) hostCheck(options.hosts)
+  checkReach(flags.host ?? 'localhost', resolveOptions(options).hasChosenAuth)
+  return options
+}
+
+/** Its own names stay allowed: people on the machine and health checks use them. */
+function ownHosts({ port = PORT_DEFAULT }: ServerFlags): readonly string[] {
+  return ['localhost', '127.0.0.1', '[::1]'].map((name) => `${name}:${port}`)
+}
+
+/** From a file or the environment alone: an argument can be read by everybody on the machine. */
+function readToken({ tokenFile }: ServerFlags): string | null {
+  if (tokenFile === undefined) return process.env.HOLDFAST_TOKEN || null
+  try {
+    return readFileSync(tokenFile, 'utf8').trim()
+  } catch (cause) {
+    throw new CliError(`the token cannot be read from ${tokenFile}: ${(cause as Error).message}`, {
+      exitCode: EXIT.notFound,
+      cause,
+    })
+  }
+}
+
+function readProxy({ trustProxy, proxyHeader, proxyScope }: ServerFlags): TrustedProxy | null {
+  if (trustProxy !== undefined) {
+    const unknown = proxyScope?.find((scope) => !KEY_SCOPES.includes(scope))
+    if (unknown !== undefined) {
+      throw new CliError(`--proxy-scope knows ${KEY_SCOPES.join(', ')}, not ${unknown}`, { exitCode: EXIT.usage })
+    }
+    const scopes = proxyScope === undefined ? {} : { scopes: proxyScope }
+    return { peers: trustProxy, header: proxyHeader ?? 'x-forwarded-user', ...scopes }
+  }
+  if (proxyHeader === undefined && proxyScope === undefined) return null
+  throw new CliError('--proxy-header and --proxy-scope are about proxies: give their addresses with --trust-proxy', {
+    exitCode: EXIT.usage,
+  })
+}
+
+function checkReach(host: string, hasChosenAuth: boolean): void {
+  if (isLoopback(host) || hasChosenAuth) return
+  throw new CliError(`the server does not listen on ${host} before it is told how to know who asks`, {
+    exitCode: EXIT.usage,
+    hint: '--api-keys (make one with `holdfast keys create`), --token-file, --trust-proxy, or --insecure-no-auth to let everybody do everything',
+  })
+}

@@ -1,0 +1,118 @@
+// Where log lines go, and which line each event becomes. Payloads are no part of an event, and so of no line.
+
+import { HoldfastError, show } from './errors.js'
+import type { HoldfastEvent } from './events.js'
+
+/** From the most talkative to the most urgent. */
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** Takes log lines: facts for programs, a sentence for people. A pino logger is one. */
+export type Logger = Readonly<Record<LogLevel, (facts: Readonly<Record<string, unknown>>, message: string) => void>>
+
+/** Raises `invalid_option` unless `value` takes lines of every level. */
+export function checkLogger(value: unknown): Logger {
+  const isLogger =
+    typeof value === 'object' &&
+    value !== null &&
+    LOG_LEVELS.every((level) => typeof (value as Partial<Logger>)[level] === 'function')
+  if (isLogger) return value as Logger
+  throw new HoldfastError(
+    'invalid_option',
+    `logger must have the functions ${LOG_LEVELS.join(', ')}, as a pino logger does, got ${show(value)}`,
+  )
+}
+
+/** Writes the events of one process to a logger. */
+export class EventLog {
+  readonly #logger: Logger
+  readonly #failing = new Set<string>()
+
+  constructor(logger: Logger) {
+    this.#logger = logger
+  }
+
+  readonly hear = (event: HoldfastEvent): void => {
+    this.#logger[this.#levelOf(event)]({ event: event.name, ...factsOf(event) }, messageOf(event))
+  }
+
+  // Each activity fails again with every try while the store is away; only its first failure is news.
+  #levelOf(event: HoldfastEvent): LogLevel {
+    if (event.name === 'store.recovered') this.#failing.delete(event.during)
+    if (event.name !== 'store.failed') return levelOf(event)
+    const isNews = !this.#failing.has(event.during)
+    this.#failing.add(event.during)
+    return isNews ? 'error' : 'debug'
+  }
+}
+
+const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], 'job.ended' | 'job.settled'>, LogLevel>> = {
+  'job.enqueued': 'debug',
+  'enqueue.answered': 'debug',
+  'job.claimed': 'debug',
+  'job.started': 'debug',
+  'job.promoted': 'debug',
+  'job.stuck': 'warn',
+  'job.rescued': 'warn',
+  'lease.lost': 'warn',
+  'lease.extended': 'debug',
+  'rescue.held': 'info',
+  'schedule.fired': 'debug',
+  'schedule.broken': 'error',
+  'bulk.stepped': 'info',
+  'horizon.held': 'warn',
+  'horizon.freed': 'info',
+  'prune.done': 'debug',
+  'store.failed': 'error',
+  'store.recovered': 'info',
+  'loop.blocked': 'warn',
+  'worker.started': 'info',
+  'worker.draining': 'info',
+  'worker.stopped': 'info',
+}
+
+/** How urgent an event is: `debug` for what happens all the time, `error` for what somebody has to mend. */
+export function levelOf(event: HoldfastEvent): LogLevel {
+  if (event.name === 'job.ended') return event.error === null ? 'debug' : 'warn'
+  if (event.name !== 'job.settled') return LEVELS[event.name]
+  if (event.state === 'dead') return 'error'
+  return event.state === 'succeeded' || event.state === 'scheduled' ? 'debug' : 'info'
+}
+
+/** Plain values, few of them: a call that enqueued thousands is told by their number. */
+function factsOf(event: HoldfastEvent): Readonly<Record<string, unknown>> {
+  const { name, ...facts } = event
+  if (name === 'enqueue.answered') return { count: event.jobs.length, tookMs: event.tookMs }
+  if (name === 'horizon.held') return { ageMs: event.horizon.ageMs, xids: event.horizon.xids }
+  if ('error' in facts && facts.error instanceof Error) return { ...facts, error: facts.error.message }
+  return facts
+}
+
+function messageOf(event: HoldfastEvent): string {
+  switch (event.name) {
+    case 'job.ended':
+      return `attempt ${event.attempt} of ${event.type} ended: ${event.outcome}`
+    case 'job.settled':
+      return `${event.type} is ${event.state}${event.reason === null ? '' : ` (${event.reason})`}`
+    case 'job.rescued':
+      return `${event.type} was rescued from ${event.worker}: ${event.state}`
+    case 'lease.lost':
+      return `the lease of a job of ${event.type} is lost: it ran out and the job runs elsewhere`
+    case 'job.stuck':
+      return `a handler of ${event.type} goes on though it was told to stop`
+    case 'horizon.held':
+      return event.text
+    case 'schedule.broken':
+      return `the schedule ${event.schedule} cannot be read`
+    case 'store.failed':
+      return `the store failed during ${event.during}`
+    case 'store.recovered':
+      return `the store is back: ${event.during}`
+    case 'worker.started':
+    case 'worker.draining':
+    case 'worker.stopped':
+      return `${event.worker} ${event.name.slice('worker.'.length)}`
+    default:
+      return event.name
+  }
+}

@@ -1,0 +1,187 @@
+// The store contract over a memory: each call is one operation of the files around this one.
+
+import { checkWhole } from '../../core/check.js'
+import { HoldfastError } from '../../core/errors.js'
+import { DEAD_GROUPS_MAX } from '../../core/operating.js'
+import type { Clock } from '../../core/ports.js'
+import {
+  BATCH_MAX,
+  COUNT_WINDOW_MAX,
+  PAGE_MAX,
+  type Queryable,
+  type Store,
+  type StoreListener,
+} from '../../core/store.js'
+import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
+import { audit, writeLine } from './audit.js'
+import { begin } from './begin.js'
+import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
+import { cancel } from './cancel.js'
+import { claim } from './claim.js'
+import { deadGroups } from './dead-groups.js'
+import { endings } from './endings.js'
+import { enqueue } from './enqueue.js'
+import { expired } from './expired.js'
+import { extend, watch } from './extend.js'
+import { get } from './get.js'
+import { health } from './health.js'
+import { count, list } from './list.js'
+import type { Memory } from './memory.js'
+import { note } from './note.js'
+import { overview } from './overview.js'
+import { promote } from './promote.js'
+import { prune } from './prune.js'
+import { pause, queues, resume, setQueue } from './queues.js'
+import { discard, requeue } from './requeue.js'
+import { due, fire, pauseSchedule, removeSchedule, resumeSchedule, schedules, setSchedule } from './schedules.js'
+import { sample, series, tally } from './series.js'
+import { settle } from './settle.js'
+import { standing } from './standing.js'
+import { stats } from './stats.js'
+import { update } from './update.js'
+import { beat, leave, workers } from './workers.js'
+
+/** A store of what `memory` knows, by the time of `clock`. Whoever has the memory in hand can look at it. */
+export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
+  const listeners = new Set<StoreListener>()
+  let isClosed = false
+
+  // Each call is one step that nothing comes between. Its answer is a copy, so that no caller holds a part of the memory.
+  const call = async <T>(step: (nowMs: number) => T): Promise<T> => {
+    if (isClosed) throw new HoldfastError('closed', 'the memory store is closed: open another one')
+    const answer = structuredClone(step(Math.floor(clock.now())))
+    announce(memory, listeners)
+    return answer
+  }
+
+  return {
+    kind: 'memory',
+
+    enqueue: (jobs, { tx, claim: claiming } = {}) =>
+      call((nowMs) => {
+        refuseTx(tx)
+        return enqueue(memory, bounded('enqueue', jobs), { claim: claiming, nowMs })
+      }),
+    claim: (request) =>
+      call((nowMs) => {
+        for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
+        return claim(memory, request, nowMs)
+      }),
+    begin: (leases) => call(() => begin(memory, leases)),
+    extend: (leases, leaseMs) => call((nowMs) => extend(memory, bounded('extend', leases), leaseMs, nowMs)),
+    watch: (leases) => call(() => watch(memory, leases)),
+    note: (notes) => call(() => note(memory, notes)),
+    settle: (jobs, { tx, onlyExpired = false } = {}) =>
+      call((nowMs) => {
+        refuseTx(tx)
+        return settle(memory, bounded('settle', jobs), onlyExpired, nowMs)
+      }),
+
+    promote: (limit) => call((nowMs) => promote(memory, limit, nowMs)),
+    expired: (limit) => call((nowMs) => expired(memory, limit, nowMs)),
+    due: (limit) => call((nowMs) => due(memory, limit, nowMs)),
+    fire: (request) => call((nowMs) => fire(memory, request, nowMs)),
+    prune: ({ retentionMs }) => call((nowMs) => prune(memory, retentionMs, nowMs)),
+    tally: (tallies) => call((nowMs) => tally(memory, bounded('tally', tallies), nowMs)),
+    sample: () => call((nowMs) => sample(memory, nowMs)),
+    stepBulk: () => call((nowMs) => stepBulk(memory, nowMs)),
+
+    cancel: (ids, by) => call((nowMs) => cancel(memory, ids, by, nowMs)),
+    requeue: (ids, by) => call((nowMs) => requeue(memory, ids, by, nowMs)),
+    discard: (ids, by) => call((nowMs) => discard(memory, ids, by, nowMs)),
+    update: (id, changes, by) => call((nowMs) => update(memory, id, changes, by, nowMs)),
+    pause: (queue, by) => call((nowMs) => pause(memory, queue, by, nowMs)),
+    resume: (queue, by) => call((nowMs) => resume(memory, queue, by, nowMs)),
+    setQueue: (queue, settings, by) => call((nowMs) => setQueue(memory, queue, settings, { by, nowMs })),
+    queues: () => call(() => queues(memory)),
+
+    setSchedule: (schedule, nextAtMs, by) => call((nowMs) => setSchedule(memory, schedule, nextAtMs, { by, nowMs })),
+    removeSchedule: (name, by) => call((nowMs) => removeSchedule(memory, name, { by, nowMs })),
+    pauseSchedule: (name, by) => call((nowMs) => pauseSchedule(memory, name, { by, nowMs })),
+    resumeSchedule: (name, nextAtMs, by) => call((nowMs) => resumeSchedule(memory, name, nextAtMs, { by, nowMs })),
+    schedules: () => call(() => schedules(memory)),
+
+    startBulk: (bulk) => call((nowMs) => startBulk(memory, bulk, nowMs)),
+    bulks: (limit) => call(() => bulks(memory, checkWhole('bulks: limit', limit, 1, PAGE_MAX))),
+    getBulk: (id) => call(() => getBulk(memory, id)),
+    cancelBulk: (id, by) => call((nowMs) => cancelBulk(memory, id, by, nowMs)),
+    createKey: (key, by) => call((nowMs) => createKey(memory, key, by, nowMs)),
+    keys: () => call(() => apiKeys(memory)),
+    findKey: (id) => call(() => findKey(memory, id)),
+    revokeKey: (id, by) => call((nowMs) => revokeKey(memory, id, by, nowMs)),
+    touchKey: (id) => call((nowMs) => touchKey(memory, id, nowMs)),
+    record: (entry) => call((nowMs) => writeLine(memory, entry, nowMs)),
+
+    get: (id) => call(() => get(memory, id)),
+    list: (request) =>
+      call((nowMs) =>
+        list(memory, { ...request, limit: checkWhole('list: limit', request.limit, 1, PAGE_MAX) }, nowMs),
+      ),
+    count: (filter, { max }) =>
+      call((nowMs) => count(memory, filter, checkWhole('count: max', max, 1, COUNT_WINDOW_MAX), nowMs)),
+    stats: (queue) => call((nowMs) => stats(memory, queue, nowMs)),
+    overview: () => call((nowMs) => overview(memory, nowMs)),
+    series: (request) => call((nowMs) => series(memory, request, nowMs)),
+    deadGroups: (request) =>
+      call(() => {
+        checkWhole('deadGroups: limit', request.limit, 1, DEAD_GROUPS_MAX)
+        return deadGroups(memory, request)
+      }),
+    standing: (id) => call((nowMs) => standing(memory, id, nowMs)),
+    audit: (request) =>
+      call(() => audit(memory, { ...request, limit: checkWhole('audit: limit', request.limit, 1, PAGE_MAX) })),
+    health: () => call((nowMs) => health(nowMs)),
+    horizon: () => call(() => null),
+    endings: (ids) => call(() => endings(memory, ids)),
+    now: () => call((nowMs) => nowMs),
+
+    beat: (worker) => call((nowMs) => beat(memory, worker, nowMs)),
+    leave: (workerId) => call(() => leave(memory, workerId)),
+    workers: () => call(() => workers(memory)),
+
+    wake: (names) => {
+      for (const name of names) memory.woken.add(name)
+      announce(memory, listeners)
+    },
+    listen: (listener) => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    extender: () => null,
+    close: async () => {
+      isClosed = true
+      listeners.clear()
+    },
+  }
+}
+
+function bounded<T>(call: string, list: readonly T[]): readonly T[] {
+  checkWhole(`${call}: the number of jobs`, list.length, 0, BATCH_MAX)
+  return list
+}
+
+function refuseTx(tx: Queryable | undefined): void {
+  if (tx === undefined) return
+  throw new HoldfastError(
+    'unsupported',
+    'the memory store has no transactions to take part in, got tx: leave it out, or connect to PostgreSQL',
+  )
+}
+
+function announce(memory: Memory, listeners: ReadonlySet<StoreListener>): void {
+  const queues = [...memory.woken]
+  const ids = [...memory.asked]
+  memory.woken.clear()
+  memory.asked.clear()
+  for (const listener of [...listeners]) {
+    for (const queue of queues) tell(() => listener.ready?.(queue))
+    for (const id of ids) tell(() => listener.cancel?.(id))
+  }
+}
+
+// What is told may be lost, so a listener that throws costs nobody else anything.
+function tell(speak: () => void): void {
+  try {
+    speak()
+  } catch {}
+}

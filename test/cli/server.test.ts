@@ -1,0 +1,193 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { openTestStore } from './store.js'
+import { makeProject, type Running, run, start } from './support.js'
+
+const store = openTestStore('server')
+
+const GREET = `
+import { defineJob } from 'holdfast'
+export const handlers = [defineJob('greet', { queue: 'hello' }).handle((payload) => 'hello, ' + payload.name)]
+`
+
+interface Announced {
+  readonly url: string
+  readonly signInUrl: string
+  readonly port: number
+}
+
+/** A server on any free port; resolves when it listens. */
+async function startServer(...args: string[]): Promise<Announced & { readonly running: Running }> {
+  const running = start(['server', '--json', '--port', '0', ...args], store.at)
+  return { running, ...JSON.parse(await running.line(/"signInUrl"/)) }
+}
+
+interface Sent {
+  readonly status: number
+  readonly body: Record<string, unknown>
+}
+
+/** With curl itself: it is what people try first. */
+async function curl(url: string, key: string, body: unknown): Promise<Sent> {
+  const headers = ['-H', `Authorization: Bearer ${key}`, '-H', 'Content-Type: application/json']
+  const args = ['-sS', '-w', '\n%{http_code}', url, ...headers, '-d', JSON.stringify(body)]
+  const { stdout } = await promisify(execFile)('curl', args)
+  const [text, status] = stdout.split(/\n(?=\d{3}$)/)
+  return { status: Number(status), body: JSON.parse(text!) }
+}
+
+describe('server', () => {
+  test('prints one line of JSON, and its address signs in once', async () => {
+    const { running, url, signInUrl } = await startServer()
+
+    const first = await fetch(signInUrl, { redirect: 'manual' })
+    const cookie = first.headers.get('set-cookie')!.split(';')[0]!
+    const second = await fetch(signInUrl, { redirect: 'manual' })
+    const me = await fetch(`${url}/v1/me`, { headers: { cookie } })
+    running.signal('SIGTERM')
+    const { code, stdout, stderr } = await running.ended
+
+    expect(url).toMatch(/^http:\/\/localhost:\d+$/)
+    expect(me.status).toBe(200)
+    expect(second.headers.get('set-cookie')).toBeNull()
+    expect(code).toBe(0)
+    expect(stdout.trim().split('\n')).toHaveLength(1)
+    // The token is for whoever reads the answer, not for the log.
+    expect(stderr).not.toContain(new URL(signInUrl).searchParams.get('token'))
+  })
+
+  test('says for people what to open, on stderr', async () => {
+    const running = start(['server', '--port', '0', '--log-format', 'pretty'], store.at)
+
+    await running.line(/^open http:\/\/localhost:\d+\/\?token=\S+$/)
+    running.signal('SIGINT')
+    const { code, stdout, stderr } = await running.ended
+
+    expect(code).toBe(0)
+    expect(stdout).toBe('')
+    expect(stderr).toMatch(/^stopped$/m)
+  })
+
+  test('a job sent with curl is run by a worker of another process; its key again answers 200 with the same id', async () => {
+    const { url } = await startServer()
+    const cwd = await makeProject({ 'jobs.js': GREET })
+    start(['worker', './jobs.js'], { ...store.at, cwd })
+    const { secret } = await store.holdfast.createKey({ name: 'shop', scopes: ['enqueue'] })
+    const job = { type: 'greet', queue: 'hello', payload: { name: 'Ada' }, idempotencyKey: { key: 'once', for: '1h' } }
+
+    const first = await curl(`${url}/v1/jobs`, secret, job)
+    const result = await store.holdfast.wait(first.body.id as string, { timeout: '60s' })
+    const second = await curl(`${url}/v1/jobs`, secret, job)
+
+    expect([first.status, first.body.created]).toEqual([201, true])
+    expect(result).toBe('hello, Ada')
+    expect([second.status, second.body]).toEqual([200, { id: first.body.id, created: false, state: 'succeeded' }])
+  })
+
+  test('a signal ends those who follow the events, and the command ends with 0', async () => {
+    const { running, url } = await startServer()
+    const { secret } = await store.holdfast.createKey({ name: 'watcher', scopes: ['read'] })
+    const events = await fetch(`${url}/v1/events`, { headers: { authorization: `Bearer ${secret}` } })
+
+    running.signal('SIGTERM')
+    const text = await events.text()
+    const { code, signal } = await running.ended
+
+    expect(events.status).toBe(200)
+    expect(text).toContain(': connected')
+    expect([code, signal]).toEqual([0, null])
+  })
+
+  test('answers to the hosts it was given and to its own, and to no others', async () => {
+    const port = await freePort()
+    const args = ['server', '--json', '--port', String(port), '--allow-host', 'queue.example.com']
+    const running = start(args, store.at)
+    await running.line(/"signInUrl"/)
+    const ask = async (host: string) => {
+      const { stdout } = await promisify(execFile)('curl', [
+        ...['-sS', '-o', '/dev/null', '-w', '%{http_code}', '-H', `Host: ${host}`, `http://127.0.0.1:${port}/healthz`],
+      ])
+      return stdout
+    }
+
+    const answers = [await ask('queue.example.com'), await ask(`localhost:${port}`), await ask('evil.example.com')]
+
+    expect(answers).toEqual(['200', '200', '421'])
+  })
+
+  test('a token from a file or the environment is good for everything, and --read-only refuses changes', async () => {
+    const token = 'a-token-for-tests-that-is-long-enough-0123456789'
+    const cwd = await makeProject({ token })
+    const file = start(['server', '--json', '--port', '0', '--token-file', 'token', '--read-only'], {
+      ...store.at,
+      cwd,
+    })
+    const { url } = JSON.parse(await file.line(/"signInUrl"/)) as Announced
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+
+    const looked = await fetch(`${url}/v1/queues`, { headers })
+    const metrics = await fetch(`${url}/metrics`, { headers })
+    const changed = await fetch(`${url}/v1/jobs`, { method: 'POST', headers, body: '{"type":"greet"}' })
+
+    expect([looked.status, metrics.status, changed.status]).toEqual([200, 200, 403])
+    expect(await metrics.text()).toContain('holdfast_store_up 1')
+    expect(await changed.json()).toMatchObject({ code: 'read_only' })
+  })
+
+  test('a port that is taken is told, and ends with 5', async () => {
+    const blocker = createServer()
+    const port = await new Promise<number>((resolve) => {
+      blocker.listen(0, '127.0.0.1', () => resolve((blocker.address() as { port: number }).port))
+    })
+    onTestFinished(() => void blocker.close())
+
+    const { code, stderr } = await run(['server', '--port', String(port)], store.at)
+
+    expect(code).toBe(5)
+    expect(stderr).toContain(`port ${port} is taken by another program`)
+  })
+
+  test('a store that is away ends it with 4, and a mistake in an option with 2 before anything connects', async () => {
+    const away = await run(['server', '--port', '0', '--url', 'postgres://127.0.0.1:1/away'])
+    const wrong = await run(['server', '--host', '0.0.0.0', '--url', 'postgres://127.0.0.1:1/away'])
+
+    expect(away.code).toBe(4)
+    expect(wrong.code).toBe(2)
+    expect(wrong.stderr).toContain('before it is told how to know who asks')
+  })
+})
+
+describe('docs/server.md', () => {
+  test('its lines of curl are answered', { timeout: 60_000 }, async () => {
+    const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'server.md'), 'utf8')
+    const blocks = [...page.matchAll(/^```sh\n(curl .*?)^```/gms)].map(([, text]) => text!)
+    const { url } = await startServer()
+    const { secret } = await store.holdfast.createKey({ name: 'reader', scopes: ['read', 'enqueue', 'operate'] })
+    const env = { ...process.env, URL: url, KEY: secret }
+
+    const answers: string[] = []
+    for (const block of blocks) {
+      const { stdout } = await promisify(execFile)('bash', ['-euc', block], { env })
+      answers.push(stdout)
+    }
+
+    expect(blocks.length).toBe(5)
+    expect(JSON.parse(answers[0]!)).toMatchObject({ created: true, state: 'scheduled' })
+    expect(JSON.parse(answers[2]!).jobs.length).toBeGreaterThan(0)
+    expect(JSON.parse(answers[3]!).matches).toBeGreaterThan(0)
+  })
+})
+
+function freePort(): Promise<number> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
+}

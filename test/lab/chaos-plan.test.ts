@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest'
+import { stepOf } from '../../lab/chaos/collect.js'
+import { planFaults } from '../../lab/chaos/plan.js'
+import { type ChaosOptions, settingsOf } from '../../lab/chaos/program.js'
+import { FAULT_KINDS, FORMS } from '../../lab/chaos/settings.js'
+
+const OPTIONS: ChaosOptions = {
+  ...{ seed: 1, form: 'short', jobs: null, seconds: null, rate: null },
+  ...{ only: null, isCalm: false, plant: null, keep: null },
+}
+
+describe('the plan of faults', () => {
+  test('is the same for the same seed, and another for another', () => {
+    const plan = (seed: number) => planFaults({ ...FORMS.short, seed })
+
+    expect(plan(9)).toEqual(plan(9))
+    expect(plan(9)).not.toEqual(plan(10))
+  })
+
+  test('has at least 100 faults of 12 kinds in the short form and 500 of 15 in the long one', () => {
+    const short = planFaults({ ...FORMS.short, seed: 1 })
+    const long = planFaults({ ...FORMS.long, seed: 1 })
+
+    expect(short.length).toBeGreaterThanOrEqual(100)
+    expect(new Set(short.map(({ kind }) => kind)).size).toBeGreaterThanOrEqual(12)
+    expect(long.length).toBeGreaterThanOrEqual(500)
+    expect(new Set(long.map(({ kind }) => kind))).toEqual(new Set(FAULT_KINDS))
+  })
+
+  test('names targets that exist, in the order of time', () => {
+    const plan = planFaults({ ...FORMS.short, seed: 4 })
+
+    const targets = new Set(plan.map(({ target }) => target))
+    const known = [
+      'worker-1',
+      'worker-2',
+      'worker-3',
+      'worker-4',
+      'worker-5',
+      'producer-1',
+      'producer-2',
+      'server',
+      'load',
+    ]
+    expect([...targets].filter((target) => !known.includes(target))).toEqual([])
+    expect(plan.map(({ atMs }) => atMs)).toEqual(plan.map(({ atMs }) => atMs).sort((a, b) => a - b))
+    expect(plan.map(({ index }) => index)).toEqual(plan.map((_, index) => index))
+  })
+
+  test('is narrowed to the kinds asked for', () => {
+    const only = settingsOf({ ...OPTIONS, only: ['deploy'] })
+    const calm = settingsOf({ ...OPTIONS, isCalm: true })
+
+    expect(new Set(planFaults(only).map(({ kind }) => kind))).toEqual(new Set(['deploy']))
+    expect(planFaults(calm)).toEqual([])
+    expect(() => settingsOf({ ...OPTIONS, only: ['earthquake'] })).toThrow(/earthquake/)
+  })
+})
+
+describe('what the store’s triggers wrote', () => {
+  const change = (source: string, changes: object = {}) => {
+    const nothing = { fence: null, attempt: null, crashes: null, moment: null, word: null, facts: null }
+    return { place: 1, at: 5, tx: '7', source, id: 'a', ...nothing, ...changes }
+  }
+  const steps = (...changes: ReturnType<typeof change>[]) => [...stepOf(changes)].map(({ ev }) => ev)
+
+  test('is one step for the changes of one transaction to one job', () => {
+    const facts = { type: 't', priority: 0, options: null, key: 'k', effect: null }
+
+    expect(steps(change('jobs_insert', { facts, word: 'q' }), change('running_insert', { fence: 3 }))).toEqual([
+      'stored',
+      'claimed',
+    ])
+    expect(steps(change('running_delete', { fence: 3 }), change('dead_insert', { fence: 3 }))).toEqual(['settled'])
+    expect(steps(change('ready_insert'))).toEqual(['promoted'])
+    expect(steps(change('dead_delete'), change('ready_insert'))).toEqual(['operated'])
+    expect(steps(change('effects_inside', { fence: 3 }))).toEqual(['effect'])
+  })
+
+  test('tells a rescue by the fence that moved on', () => {
+    const left = change('running_delete', { fence: 3 })
+
+    const [rescue] = stepOf([left, change('ready_insert', { fence: 4 })])
+    const [release] = stepOf([left, change('ready_insert', { fence: 3 })])
+
+    expect(rescue).toMatchObject({ ev: 'settled', rescued: true, fence: 3 })
+    expect(release).toMatchObject({ ev: 'settled', rescued: false })
+  })
+})
