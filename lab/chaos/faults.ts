@@ -109,7 +109,7 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
   'lock tables': async ({ server, schema }, fault, begin) => {
     await onServer(server, async (sql) => {
       await sql.query('BEGIN')
-      await sql.query(`LOCK TABLE "${schema}".running, "${schema}".ready IN ACCESS EXCLUSIVE MODE`)
+      await sql.query(`LOCK TABLE "${schema}".running IN ACCESS EXCLUSIVE MODE`)
       begin()
       await sleep(fault.ms)
       await sql.query('ROLLBACK')

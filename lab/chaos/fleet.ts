@@ -18,6 +18,7 @@ export interface FleetOptions {
   readonly folder: string
   readonly leaseMs: number
   readonly concurrency: number
+  readonly prefetch: number
   /** Modules every process loads first. */
   readonly imports: readonly string[]
 }
@@ -42,18 +43,11 @@ export class FleetWorker {
   }
 
   start(): void {
-    const { schema, folder, leaseMs, concurrency, imports } = this.#options
+    const { schema, folder, leaseMs, concurrency, prefetch, imports } = this.#options
     const incarnation = ++this.#incarnation
     const record = join(folder, `${this.name}.${incarnation}.jsonl`)
-    const setup: WorkerSetup = {
-      url: this.proxy.url,
-      schema,
-      name: this.name,
-      incarnation,
-      record,
-      leaseMs,
-      concurrency,
-    }
+    const place = { url: this.proxy.url, schema, name: this.name, incarnation, record }
+    const setup: WorkerSetup = { ...place, leaseMs, concurrency, prefetch }
     const skewed = this.skewMs === 0 ? [] : ['--import', WRONG_CLOCK]
     const child = fork(PROGRAM, [JSON.stringify(setup)], {
       execArgv: [...skewed, ...imports.flatMap((module) => ['--import', module])],

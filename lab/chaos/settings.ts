@@ -45,6 +45,8 @@ export interface ChaosSettings {
   readonly seconds: number
   readonly leaseMs: number
   readonly concurrency: number
+  /** How many jobs a worker claims ahead of a free slot: all of them are lost with it when it is killed. */
+  readonly prefetch: number
   /** How many faults of each kind. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>
   readonly mix: Mix
@@ -95,6 +97,7 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   seconds: 60,
   leaseMs: 2_000,
   concurrency: 40,
+  prefetch: 20,
   faults: SHORT_FAULTS,
   mix: MIX,
   plant: null,

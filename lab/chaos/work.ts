@@ -14,6 +14,7 @@ export interface WorkerSetup {
   readonly record: string
   readonly leaseMs: number
   readonly concurrency: number
+  readonly prefetch: number
 }
 
 /** What a worker process is told to do to itself. */

@@ -94,7 +94,7 @@ process.on('disconnect', () => process.exit(1))
 const holdfast = await connectWhenUp()
 const worker = holdfast.worker({
   ...{ handlers: [...generatedHandlers(GENERATED, hooks), ...special], queues: ['gen', 'special'] },
-  ...{ concurrency: setup.concurrency, lease: setup.leaseMs, drain: '1500ms', pollMax: '1s' },
+  ...{ concurrency: setup.concurrency, prefetch: setup.prefetch, lease: setup.leaseMs, drain: '1500ms', pollMax: '1s' },
 })
 let signals = 0
 process.on('SIGTERM', () => {

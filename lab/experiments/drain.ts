@@ -17,6 +17,7 @@ interface DrainConfig {
   readonly jobs: number
   readonly processes: number
   readonly slots: number
+  readonly producers: number
   readonly steadySeconds: number
   /** More than the fleet can do, so that it is the fleet that is measured. */
   readonly steadyRate: number
@@ -26,8 +27,24 @@ interface DrainConfig {
 export const drain: Experiment = defineExperiment<DrainConfig>({
   about: 'a cold backlog drained to its end, against steady state',
   longTakes: '8 minutes',
-  short: { jobs: 50_000, processes: 2, slots: 64, steadySeconds: 2, steadyRate: 2_000, deadlineSeconds: 60 },
-  long: { jobs: 5_000_000, processes: 4, slots: 64, steadySeconds: 30, steadyRate: 30_000, deadlineSeconds: 1_800 },
+  short: {
+    jobs: 50_000,
+    processes: 1,
+    slots: 64,
+    producers: 1,
+    steadySeconds: 2,
+    steadyRate: 2_000,
+    deadlineSeconds: 60,
+  },
+  long: {
+    jobs: 5_000_000,
+    processes: 4,
+    slots: 64,
+    producers: 2,
+    steadySeconds: 30,
+    steadyRate: 30_000,
+    deadlineSeconds: 1_800,
+  },
   async run({ place, config, seed }) {
     const { jobs } = config
     const cold = await drainCold(place, config)
@@ -108,7 +125,7 @@ async function runSteady(place: Place, config: DrainConfig, seed: number) {
     async () => {},
     (ground) =>
       withFleet({ url: ground.url, processes, slots }, (fleet) =>
-        withProducers({ url: ground.url, seed, mix, producers: 2 }, async (producers) => {
+        withProducers({ url: ground.url, seed, mix, producers: config.producers }, async (producers) => {
           fleet.start()
           await producers.setPace(steadyRate)
           await pause(1_000)

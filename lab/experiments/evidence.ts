@@ -19,7 +19,7 @@ export interface WaitCount {
 }
 
 /** Processor time in cores: 1 is one of them busy all the time. */
-export interface CpuUse {
+interface CpuUse {
   readonly machineCores: number
   readonly machineBusy: number
   readonly server: number | null

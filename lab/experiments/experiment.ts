@@ -32,7 +32,7 @@ export interface ExperimentResult {
 }
 
 /** What the command line may change of a configuration. */
-export interface Wishes {
+interface Wishes {
   readonly minutes: number | null
   readonly rate: number | null
 }
@@ -63,10 +63,10 @@ export interface Experiment {
   configure(form: Form, wishes: Wishes): Configured
 }
 
-export type Form = 'short' | 'long'
+type Form = 'short' | 'long'
 
 /** An experiment with its configuration. */
-export interface Configured {
+interface Configured {
   readonly config: object
   run(place: Place, seed: number): Promise<ExperimentResult>
 }

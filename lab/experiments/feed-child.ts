@@ -48,7 +48,7 @@ export interface FeedSample extends Message {
 const TICK_MS = 2
 
 async function main(assignment: FeedAssignment): Promise<void> {
-  const client = await connect(assignment.url, { upkeep: false, enqueueBufferMax: 200_000 })
+  const client = await connect(assignment.url, { enqueueBufferMax: 200_000 })
   const record = assignment.record === null ? null : new RecordFile(assignment.record)
   const feed = new Feed(client, assignment, record)
   answerParent('sample', () => feed.sample())
@@ -76,7 +76,8 @@ class Feed {
   readonly #enqueues = new Histogram()
   readonly #counts = { sent: 0, accepted: 0, timedAccepted: 0, refused: 0 }
   #pace = { perSecond: 0, sinceMs: 0, sentBefore: 0 }
-  #timedBeganMs: number | null = null
+  #timedBeganMs = 0
+  #timedBefore = 0
   #timedSent = 0
   #open = 0
   #whenIdle: (() => void) | null = null
@@ -89,7 +90,9 @@ class Feed {
 
   setPace(perSecond: number): void {
     this.#pace = { perSecond, sinceMs: performance.now(), sentBefore: this.#counts.sent }
-    this.#timedBeganMs ??= performance.now()
+    // What did not come due while it was paused is not made up for.
+    this.#timedBeganMs = performance.now()
+    this.#timedBefore = this.#timedSent
   }
 
   /** Makes the calls that have come due. */
@@ -110,8 +113,8 @@ class Feed {
 
   #tickTimed(nowMs: number): void {
     const { timed: wanted } = this.#assignment
-    if (wanted === null || this.#timedBeganMs === null || this.#pace.perSecond === 0) return
-    const due = Math.floor(((nowMs - this.#timedBeganMs) * wanted.perSecond) / 1_000)
+    if (wanted === null || this.#pace.perSecond === 0) return
+    const due = this.#timedBefore + Math.floor(((nowMs - this.#timedBeganMs) * wanted.perSecond) / 1_000)
     for (; this.#timedSent < due; this.#timedSent++) void this.#sendTimed(wanted.aheadMs, wanted.queue)
   }
 

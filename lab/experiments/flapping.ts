@@ -14,9 +14,14 @@ import { loadAccepted, loadRuns, RECORD_TABLES } from './records.js'
 
 interface FlappingConfig {
   readonly rate: number
-  /** Jobs are enqueued for so long before the dependency goes, while it is away, and after. */
+  /** Jobs come for so long before the dependency goes, while it is away, and after it is back. */
   readonly seconds: number
+  /** When it goes, so many come at once, as after a deploy or an import: those that fail together would come back together. */
+  readonly burstRate: number
+  readonly burstSeconds: number
   readonly downSeconds: number
+  /** It stays away until so many attempts have failed, however long that takes. */
+  readonly failuresMin: number
   readonly maxAttempts: number
   readonly baseMs: number
   readonly capMs: number
@@ -29,9 +34,12 @@ export const flapping: Experiment = defineExperiment<FlappingConfig>({
   about: 'a dependency that fails and recovers: retries spread, none dead before',
   longTakes: '5 minutes',
   short: {
-    rate: 100,
+    rate: 50,
     seconds: 1,
+    burstRate: 4_000,
+    burstSeconds: 0.25,
     downSeconds: 3,
+    failuresMin: 20,
     maxAttempts: 25,
     baseMs: 200,
     capMs: 1_000,
@@ -40,9 +48,12 @@ export const flapping: Experiment = defineExperiment<FlappingConfig>({
     deadlineSeconds: 60,
   },
   long: {
-    rate: 1_000,
+    rate: 500,
     seconds: 20,
+    burstRate: 20_000,
+    burstSeconds: 0.5,
     downSeconds: 60,
+    failuresMin: 1_000,
     maxAttempts: 25,
     baseMs: 1_000,
     capMs: 15_000,
@@ -65,8 +76,8 @@ export const flapping: Experiment = defineExperiment<FlappingConfig>({
         expectThat(`${name}: the dependency was missed`, 'yes', `${flapped} failed attempts`, flapped > 0),
       ]),
       notes: [
-        `One job in twenty needs the dependency, which is away for ${config.downSeconds} s. Backoff from ${config.baseMs} ms, doubled up to ${config.capMs} ms, ${config.maxAttempts} attempts.`,
-        'Evenness: of the 100 ms in which retries began, the fullest over the mean. Without jitter the jobs that failed together come back together.',
+        `One job in twenty needs the dependency, which is away for ${config.downSeconds} s; in the first ${config.burstSeconds} s of them jobs come at ${config.burstRate}/s. Backoff from ${config.baseMs} ms, doubled up to ${config.capMs} ms, ${config.maxAttempts} attempts.`,
+        'most/mean compares the fullest 100 ms with the average one. Without jitter the jobs that failed together come back together.',
       ],
       figures: { flapping: figureOf(config, spread.perTenth, control.perTenth) },
       samples: both.map(({ name, perTenth }) => ({ name, perTenth })),
@@ -122,7 +133,11 @@ async function observe(config: FlappingConfig, { ground, fleet, producers }: Cas
   await pause(seconds * 1_000)
   const downMs = Date.now()
   await fleet.setDependency(true)
-  await pause(downSeconds * 1_000)
+  await producers.setPace(config.burstRate)
+  await pause(config.burstSeconds * 1_000)
+  await producers.setPace(rate)
+  await pause((downSeconds - config.burstSeconds) * 1_000)
+  await waitForFailures(fleet, config)
   await fleet.setDependency(false)
   const recoveredMs = Date.now()
   await pause(seconds * 1_000)
@@ -137,15 +152,26 @@ async function observe(config: FlappingConfig, { ground, fleet, producers }: Cas
   const { rows: perTenth } = await client.query<{ tenth: number; count: number }>(RETRIES, [downMs])
   const flapped = perTenth.reduce((sum, { count }) => sum + count, 0)
   const most = Math.max(0, ...perTenth.map(({ count }) => count))
+  // The first wait is short with and without jitter; what a herd is shows when waits have grown.
+  const lateMost = Math.max(0, ...perTenth.filter(({ tenth }) => tenth >= 5 * downSeconds).map(({ count }) => count))
   const span = perTenth.length === 0 ? 1 : perTenth.at(-1)!.tenth - perTenth[0]!.tenth + 1
   const name = hasJitter ? 'with jitter' : 'without'
   const row = {
-    ...{ name, accepted, succeeded: ends.succeeded, dead: ends.dead, retries: flapped, most },
+    ...{ name, accepted, succeeded: ends.succeeded, dead: ends.dead, retries: flapped, most, lateMost },
     mean: flapped / span,
     unevenness: most / Math.max(0.001, flapped / span),
     afterRecoverySeconds: (doneMs - recoveredMs) / 1_000,
   }
   return { name, row, ends, isDone, accepted, flapped, perTenth }
+}
+
+async function waitForFailures(fleet: Fleet, { failuresMin, deadlineSeconds }: FlappingConfig): Promise<void> {
+  const endMs = performance.now() + deadlineSeconds * 1_000
+  for (;;) {
+    const { counts } = await fleet.sample()
+    if (counts.retried >= failuresMin || performance.now() > endMs) return
+    await pause(100)
+  }
 }
 
 const COLUMNS = [
@@ -155,6 +181,7 @@ const COLUMNS = [
   column('dead', 'dead'),
   column('retries', 'retries'),
   column('most in 100 ms', 'most'),
+  column('most in the second half', 'lateMost'),
   column('mean', 'mean', 2),
   column('most/mean', 'unevenness', 1),
   column('all done after recovery, s', 'afterRecoverySeconds', 1),
@@ -171,7 +198,7 @@ function figureOf({ downSeconds, rate }: FlappingConfig, spread: Tenths, control
   }
   return {
     title: 'Retries while a dependency is away',
-    subtitle: `${rate} jobs/s, one in twenty needs it; it is away for ${downSeconds} s from 0 on`,
+    subtitle: `a burst as it goes, then ${rate} jobs/s; one in twenty needs it; it is away for ${downSeconds} s from 0 on`,
     x: { label: 'seconds', scale: 'linear' },
     marks: [{ x: downSeconds, label: 'back' }],
     panels: [panel('retries in 100 ms, full jitter', spread), panel('retries in 100 ms, without (control)', control)],

@@ -49,13 +49,14 @@ export const jobLoss: Experiment = defineExperiment<JobLossConfig>({
     deadlineSeconds: 60,
   },
   long: {
-    rate: 1_500,
+    // Jobs that were cut off run one at a time in each process: faster kills would make more of them than can be run.
+    rate: 1_000,
     seconds: 300,
     processes: 4,
     slots: 256,
     leaseMs: 5_000,
-    kills: 90,
-    killEveryMs: 3_000,
+    kills: 70,
+    killEveryMs: 4_000,
     slowMs: [200, 2_000],
     longMs: [6_000, 8_000],
     deadlineSeconds: 300,
@@ -106,13 +107,7 @@ async function observe(
   await producers.setPace(rate)
   const sampler = await Sampler.open({ ground, fleet, producers, queues: ['gen'] })
   const endMs = performance.now() + seconds * 1_000
-  const kills: number[] = []
-  // The plan is a number of kills: on a slow machine the load goes on until all of them were.
-  while (kills.length < config.kills) {
-    await pause(killEveryMs)
-    await fleet.replaceKilled()
-    kills.push(sampler.seconds)
-  }
+  const kills = await killRepeatedly(fleet, sampler, config)
   await pause(endMs - performance.now())
   await producers.setPace(0)
   const isDone = await waitUntilDone(client, ['gen'], deadlineSeconds * 1_000)
@@ -168,6 +163,17 @@ async function observe(
     samples: [...sampler.samples],
     evidence: { all: evidence },
   }
+}
+
+/** When each was, in seconds. The plan is a number of kills: on a slow machine the load goes on until all of them were. */
+async function killRepeatedly(fleet: Fleet, sampler: Sampler, config: JobLossConfig): Promise<readonly number[]> {
+  const kills: number[] = []
+  while (kills.length < config.kills) {
+    await pause(config.killEveryMs)
+    await fleet.replaceKilled()
+    kills.push(sampler.seconds)
+  }
+  return kills
 }
 
 const COLUMNS = [

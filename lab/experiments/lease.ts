@@ -28,11 +28,11 @@ export const lease: Experiment = defineExperiment<LeaseConfig>({
   longTakes: '3 minutes',
   short: {
     jobs: 20,
-    leaseMs: 2_000,
-    durationMs: 5_500,
-    processes: 2,
+    leaseMs: 10_000,
+    durationMs: 13_500,
+    processes: 1,
     slots: 32,
-    watchSeconds: 7,
+    watchSeconds: 14,
     deadlineSeconds: 60,
   },
   long: {
@@ -60,11 +60,12 @@ export const lease: Experiment = defineExperiment<LeaseConfig>({
           String(on.succeeded),
           on.succeeded === config.jobs,
         ),
+        expectNone('with extension, jobs taken back while they run', on.takenBack),
         expectNone('with extension, jobs that run more than once', on.again),
         expectNone('with extension, jobs that run twice at the same time', on.overlapping),
       ],
       notes: [
-        `Jobs of ${config.durationMs / 1_000} s under a lease of ${config.leaseMs / 1_000} s. Extension is switched off in the lab alone: the store's extend answers as if it had, and does nothing. A worker asks every 0.7 s whether its leases hold, so the first of two runs is told soon; what they did at the same time until then is the double run.`,
+        `Jobs of ${config.durationMs / 1_000} s under a lease of ${config.leaseMs / 1_000} s. Extension is switched off in the lab alone: the store's extend answers as if it had, and does nothing. A worker asks every 0.7 s whether its leases hold, so the first of two runs is told soon; what they did at the same time until then is the double run. Jobs that were taken back are suspects and run one at a time in each process, so fewer run again than were taken back.`,
       ],
       figures: { lease: figureOf(config, off.began, on.began) },
       samples: [
@@ -108,6 +109,14 @@ const AGAIN = `
 SELECT count(*)::integer AS again
   FROM (SELECT id FROM experiment.runs WHERE mark = 'began' GROUP BY id HAVING count(*) > 1) AS jobs`
 
+// A lease that ran out under a job that had begun counts as a crash of its worker.
+const TAKEN_BACK = `
+SELECT (SELECT count(*) FROM holdfast.ready WHERE crashes > 0)::integer
+     + (SELECT count(*) FROM holdfast.running WHERE crashes > 0)::integer
+     + (SELECT count(*) FROM holdfast.scheduled WHERE crashes > 0)::integer
+     + (SELECT count(*) FROM holdfast.dead WHERE crashes > 0)::integer
+     + (SELECT count(*) FROM holdfast.finished WHERE crashes > 0)::integer AS jobs`
+
 const BEGAN = `
 SELECT floor((at_ms - min(at_ms) OVER ()) / 1000)::integer AS second, attempt
   FROM experiment.runs
@@ -132,13 +141,15 @@ async function observe(config: LeaseConfig, { ground, fleet, producers }: Cast, 
   const { rows: began } = await client.query<{ second: number; attempt: number }>(BEGAN)
   const overlaps = await prove(client, 'overlapping')
   const ends = await countEnds(client)
+  const { rows: taken } = await client.query(TAKEN_BACK)
   const again = rows[0].again as number
+  const takenBack = taken[0].jobs as number
   const row = {
     extension: isExtended ? 'on' : 'off',
-    ...{ accepted, runs: began.length, again, succeeded: ends.succeeded },
+    ...{ accepted, takenBack, runs: began.length, again, succeeded: ends.succeeded },
     longestOverlapMs: Math.max(0, ...overlaps.rows.map((found) => (found as { overlap_ms: number }).overlap_ms)),
   }
-  return { row, again, overlapping: overlaps.rows.length, isDone, succeeded: ends.succeeded, began }
+  return { row, again, takenBack, overlapping: overlaps.rows.length, isDone, succeeded: ends.succeeded, began }
 }
 
 const SECOND_RUN = 'SELECT EXISTS (SELECT FROM holdfast.running WHERE attempt > 1) AS seen'
@@ -158,6 +169,7 @@ const COLUMNS = [
   column('extension', 'extension'),
   column('jobs', 'accepted'),
   column('runs', 'runs'),
+  column('taken back while running', 'takenBack'),
   column('jobs run again', 'again'),
   column('succeeded', 'succeeded'),
   column('longest overlap ms', 'longestOverlapMs'),

@@ -5,7 +5,7 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 import type pg from 'pg'
 
 /** What is told of a run: it began, it ended, or its settlement was answered for. */
-export type RunMark = 'began' | 'ended' | 'settled'
+type RunMark = 'began' | 'ended' | 'settled'
 
 export interface RunLine {
   readonly mark: RunMark

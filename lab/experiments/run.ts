@@ -13,6 +13,7 @@ import { drawFigure } from '../plot.js'
 import { say } from '../say.js'
 import { EXPERIMENTS } from './all.js'
 import type { Experiment, ExperimentResult, Verdict } from './experiment.js'
+import { fillPage } from './page.js'
 import { openPlace } from './place.js'
 
 export interface RunOptions {
@@ -21,6 +22,8 @@ export interface RunOptions {
   readonly seed: number
   /** Where plots and the document go; null makes a folder among the temporary ones. */
   readonly out: string | null
+  /** A page whose section about the run is replaced; null for none. */
+  readonly page: string | null
   /** A server to use instead of one of its own. */
   readonly url: string | null
   readonly minutes: number | null
@@ -73,6 +76,11 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
       ...{ rows, verdicts, notes, evidence, samples },
     }
     await writeFiles(out, name, result, document)
+    if (options.page !== null) {
+      const facts = { name, form, seed, date, tookSeconds, machine: document.machine, postgres: place.version }
+      await fillPage(options.page, out, result, facts)
+      say(`page: ${options.page}`)
+    }
     say(`${name} took ${Math.round(tookSeconds)} s`)
     return { ok, document }
   } finally {

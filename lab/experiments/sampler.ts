@@ -46,7 +46,7 @@ export interface Stretch {
 }
 
 /** Counting further would cost more than it tells. */
-export const READY_MAX = 100_000
+const READY_MAX = 100_000
 
 // Index-only scans of a bounded length: what stands in other queues costs nothing.
 const DEPTH = `

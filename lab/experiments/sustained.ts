@@ -33,11 +33,14 @@ interface SustainedConfig {
   /** Jobs that stand in another queue all the while, in the same tables. */
   readonly standing: number
   readonly timedPerSecond: number
+  readonly timedAheadMs: number
   readonly warmupSeconds: number
   /** Each step asks for so much more than the last. */
   readonly stepFactor: number
   readonly steps: number
   readonly stepSeconds: number
+  /** After the steps, at 80 % of the highest rate that was kept up with. */
+  readonly eightySeconds: number
   readonly longMs: readonly [number, number]
   readonly deadlineSeconds: number
 }
@@ -46,7 +49,7 @@ const QUEUES = ['gen', 'default']
 
 export const sustained: Experiment = defineExperiment<SustainedConfig>({
   about: 'the mix at a steady rate, durably enqueued; then the ceiling',
-  longTakes: '30 minutes (--minutes 20)',
+  longTakes: '35 minutes',
   short: {
     rate: 500,
     minutes: 1 / 3,
@@ -56,10 +59,12 @@ export const sustained: Experiment = defineExperiment<SustainedConfig>({
     producers: 1,
     standing: 20_000,
     timedPerSecond: 10,
+    timedAheadMs: 1_500,
     warmupSeconds: 1,
     stepFactor: 1.25,
     steps: 1,
     stepSeconds: 2,
+    eightySeconds: 1,
     longMs: [2_000, 3_000],
     deadlineSeconds: 60,
   },
@@ -72,10 +77,12 @@ export const sustained: Experiment = defineExperiment<SustainedConfig>({
     producers: 2,
     standing: 1_000_000,
     timedPerSecond: 50,
+    timedAheadMs: 5_000,
     warmupSeconds: 15,
     stepFactor: 1.15,
     steps: 8,
     stepSeconds: 45,
+    eightySeconds: 120,
     longMs: [35_000, 45_000],
     deadlineSeconds: 600,
   },
@@ -95,7 +102,7 @@ export const sustained: Experiment = defineExperiment<SustainedConfig>({
           withProducers(
             {
               ...{ url: ground.url, seed, mix: mixOf(config), producers: count },
-              timed: { perSecond: timedPerSecond / count, aheadMs: 5_000, queue: 'gen' },
+              timed: { perSecond: timedPerSecond / count, aheadMs: config.timedAheadMs, queue: 'gen' },
             },
             (producers) => observe(context, { ground, fleet, producers }),
           ),
@@ -126,6 +133,12 @@ interface Step {
   readonly isGrowing: boolean
 }
 
+interface Parts {
+  readonly steady: Step
+  readonly steps: readonly Step[]
+  readonly eighty: Step | null
+}
+
 async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast): Promise<ExperimentResult> {
   const { config, seed } = context
   const { ground, fleet, producers } = cast
@@ -143,17 +156,31 @@ async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast):
     await producers.setPace(rate)
     steps.push(await step(rate, config.stepSeconds))
   }
-  await producers.setPace(0)
-  const isDone = await waitUntilDone(ground.client, QUEUES, config.deadlineSeconds * 1_000)
+  const settle = async () => {
+    await producers.setPace(0)
+    return waitUntilDone(ground.client, QUEUES, config.deadlineSeconds * 1_000)
+  }
+  const ceiling = [steady, ...steps].filter(({ isGrowing }) => !isGrowing).at(-1)?.rate ?? null
+  let isDone = await settle()
+  let eighty: Step | null = null
+  if (ceiling !== null) {
+    const rate = Math.round(0.8 * ceiling)
+    await producers.setPace(rate)
+    await pause(config.warmupSeconds * 1_000)
+    eighty = await step(rate, config.eightySeconds)
+    isDone = (await settle()) && isDone
+  }
   await sampler.stop()
   const totals = await producers.stop()
   await fleet.stop()
-  const all = [steady, ...steps]
+  const all = [steady, ...steps, ...(eighty === null ? [] : [eighty])]
   const load = ({ stretch }: Step) => ({ running: stretch.runningMean, slots: config.processes * config.slots })
   return {
     columns: COLUMNS,
-    rows: all.map((one, index) => rowOf(index === 0 ? 'steady' : `step ${index}`, one)),
-    verdicts: [...(await proveEnds(ground, totals, isDone)), ...aimsOf(config, steady, steps)],
+    rows: all.map((one, index) => {
+      return rowOf(index === 0 ? 'steady' : one === eighty ? 'at 80 %' : `step ${index}`, one)
+    }),
+    verdicts: [...(await proveEnds(ground, totals, isDone)), ...aimsOf(config, { steady, steps, eighty })],
     notes: [
       `Seed ${seed}. ${config.processes} processes × ${config.slots} slots, claims of at most ${config.claimBatch}; ${config.producers} producers; ${config.standing.toLocaleString('en')} jobs stand in another queue all the while. Poison jobs have three attempts and flapping ones fail one to three times, so a job is claimed 1.2 times on average.`,
       'Long jobs (beyond the lease) are one in 5,000: each holds a slot for forty seconds.',
@@ -212,7 +239,7 @@ async function proveEnds({ client }: Ground, totals: ProducersTotals, isDone: bo
   ]
 }
 
-function aimsOf(config: SustainedConfig, steady: Step, steps: readonly Step[]): readonly Verdict[] {
+function aimsOf(config: SustainedConfig, { steady, steps, eighty }: Parts): readonly Verdict[] {
   const { stretch } = steady
   const rate = (stretch.succeeded + stretch.dead) / stretch.seconds
   const last = steps.filter(({ isGrowing }) => !isGrowing).at(-1)
@@ -233,6 +260,7 @@ function aimsOf(config: SustainedConfig, steady: Step, steps: readonly Step[]): 
       holds: !steady.isGrowing,
     },
     aimBelow('claim p99', 10, stretch.claims.p99),
+    aimBelow('claim p99 at 80 % of the ceiling', 10, eighty?.stretch.claims.p99 ?? null),
     aimBelow('enqueue p99', 25, stretch.enqueues.p99),
     aimBelow('timed jobs late, p99', 1_000, stretch.late.p99),
     {

@@ -25,7 +25,7 @@ export const workers: Experiment = defineExperiment<WorkersConfig>({
   short: {
     points: [
       [1, 4],
-      [2, 16],
+      [1, 32],
     ],
     jobs: 6_000,
     warmupJobs: 200,

@@ -9,7 +9,7 @@ export const KINDS = ['fast', 'slow', 'flapping', 'poison', 'long'] as const
 export type Kind = (typeof KINDS)[number]
 
 /** What applying a job does to the tables of effects, where the run has them. */
-export type Effect = 'in transaction' | 'outside' | 'none'
+type Effect = 'in transaction' | 'outside' | 'none'
 
 export interface Mix {
   /** How many of all jobs are of each kind; they need not sum up to one. */

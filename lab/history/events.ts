@@ -159,7 +159,7 @@ export interface EffectTold extends Told {
 }
 
 /** An answer of the store is known to have been lost on its way: the store had done the work, and its caller can't know. */
-export interface AnswerLost extends Told {
+interface AnswerLost extends Told {
   readonly ev: 'answer.lost'
   /** What the answer was to. */
   readonly to: string

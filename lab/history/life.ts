@@ -8,7 +8,7 @@ import { type Counts, type Invariant, VIOLATIONS_MAX, type Violation } from './v
 export const ROOM_MS = 1
 
 /** A lease that is held. */
-export interface HeldLease {
+interface HeldLease {
   readonly fence: number
   readonly attempt: number
   readonly claimedAt: number

@@ -81,7 +81,7 @@ export function drawActs(chance: Chance, terms: ActTerms): PlannedAct[] {
   const kinds = usual.filter(() => chance.happens(0.6))
   const drawer = new JobDrawer(chance, terms, kinds.length === 0 ? ['quick'] : kinds)
   const acts: PlannedAct[] = []
-  const count = chance.whole(3, 14)
+  const count = chance.whole(2, 10)
   for (let index = 0; index < count; index++) acts.push(drawEnqueue(chance, drawer, terms))
   for (const kind of terms.harmful) {
     const atMs = chance.between(0, terms.healMs * 0.6)
@@ -97,7 +97,7 @@ function plainEnqueue(chance: Chance, atMs: number): { act: 'enqueue'; atMs: num
 }
 
 function drawEnqueue(chance: Chance, drawer: JobDrawer, { healMs }: ActTerms): PlannedAct {
-  const jobs = Array.from({ length: chance.pick([1, 1, 1, 2, 4, 8]) }, () => drawer.draw())
+  const jobs = Array.from({ length: chance.pick([1, 1, 1, 2, 3, 6]) }, () => drawer.draw())
   return {
     ...plainEnqueue(chance, chance.between(0, healMs * 0.9)),
     jobs,

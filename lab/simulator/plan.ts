@@ -56,8 +56,8 @@ const FAULTLESS_SHARE = 0.2
 export function drawPlan(seed: number): Plan {
   const chance = new Chance(`seed ${seed}`)
   const isFaultless = chance.happens(FAULTLESS_SHARE)
-  const healMs = chance.between(5_000, 12_000)
-  const leaseMs = chance.whole(1_500, 4_000)
+  const healMs = chance.between(3_000, 8_000)
+  const leaseMs = chance.whole(1_000, 2_500)
   const harmful = (['poison', 'blocking'] as const).filter(() => !isFaultless && chance.happens(0.3))
   const schedules = drawSchedules(chance.fork('schedules'))
   const processes = drawProcesses(chance.fork('processes'))
@@ -85,7 +85,7 @@ export function drawPlan(seed: number): Plan {
 }
 
 function drawProcesses(chance: Chance): PlannedProcess[] {
-  const count = chance.pick([2, 2, 3, 3, 4])
+  const count = chance.pick([2, 2, 2, 3, 4])
   return Array.from({ length: count }, (_, index) => ({
     name: `p${index}`,
     // Clocks of machines are wrong, and nothing may depend on them: that is no fault.

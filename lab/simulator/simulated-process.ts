@@ -83,6 +83,8 @@ export class SimulatedProcess {
       enqueueTimeout: plan.enqueueTimeoutMs,
     })
     this.#living = { incarnation, holdfast }
+    // It was told to end while it was connecting.
+    if (this.#isOver) return this.end()
     if (isHeard) holdfast.on(() => {})
     if (!hasWorker) return
     const crash = () => this.crash(this.#chance.between(200, 1_500))

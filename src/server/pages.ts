@@ -7,6 +7,8 @@ import { Refusal } from './problem.js'
 
 const BASE_MARK = '<base href="/" />'
 const FILES_MAX = 500
+/** Pages that end in a name, which may hold a dot like the name of a file. */
+const NAMED_PAGE = /^\/(?:jobs|queues)\//
 
 const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
@@ -48,7 +50,8 @@ export class Pages {
       return new Response(file.body, { headers: { 'content-type': file.type, 'cache-control': caching } })
     }
     const page = files.get('index.html')
-    if (page === undefined || extname(path) !== '') throw new Refusal(404, 'not_found', 'there is nothing here')
+    const isMissingFile = extname(path) !== '' && !NAMED_PAGE.test(path)
+    if (page === undefined || isMissingFile) throw new Refusal(404, 'not_found', 'there is nothing here')
     const html = Buffer.from(page.body).toString('utf8').replace(BASE_MARK, `<base href="${basePath}/" />`)
     return new Response(html, { headers: { 'content-type': TYPES['.html']! } })
   }

@@ -1,14 +1,12 @@
 // The dashboard for everybody: by keyboard alone, by listening (as far as axe can tell), and without rows that jump.
 
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { openBrowser } from './chromium.js'
 import { Desk, eventually, SLOWLY } from './desk.js'
 import { fillStore, type KnownJobs } from './known-jobs.js'
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 let browser: Browser
 let desk: Desk
 let known: KnownJobs
@@ -38,7 +36,7 @@ interface Violation {
 /** What axe holds against the page as it is now, but for what is minor. */
 async function violationsOf(page: Page): Promise<readonly string[]> {
   // Through the debugger, which the page's own policy does not bind.
-  await page.evaluate(AXE)
+  await page.evaluate(axe.source)
   const found = await page.evaluate<Violation[]>(
     `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations)`,
   )

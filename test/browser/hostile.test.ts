@@ -196,9 +196,10 @@ describe('hostile text', SLOWLY, () => {
 
     const texts = HOSTILE.filter((each) => each.length < 900).map((each) => each.replace(/\p{Cs}/gu, '?'))
     for (const text of texts) {
-      const titles = JSON.stringify([text, readSegment(text)])
-      const isTitle = `${titles}.includes(document.querySelector('h1')?.textContent)`
-      const named = await look(page, `/queues/${encodeURIComponent(text)}`, isTitle)
+      const part = encodeURIComponent(text)
+      // What the router decodes, then we: for names it is the name, for text with % in it some other text.
+      const isTitle = `document.querySelector('h1')?.textContent === ${JSON.stringify(readSegment(decodeURI(part)))}`
+      const named = await look(page, `/queues/${part}`, isTitle)
 
       expect([text, named]).toEqual([text, NOTHING])
     }
@@ -210,13 +211,12 @@ describe('hostile text', SLOWLY, () => {
 
       expect([filter, filtered]).toEqual([filter, NOTHING])
     }
-    for (const text of HOSTILE.filter((_, index) => index % 16 === 0)) {
-      const part = encodeURIComponent(text.replace(/\p{Cs}/gu, '?').slice(0, 500))
-      for (const path of [`/jobs/${part}`, `/dead?queue=${part}`, `/audit?actor=${part}&action=${part}`]) {
-        await page.goto(`${desk.url}${path}`)
-        await page.locator('h1').first().waitFor()
+    const others = texts.filter((_, index) => index % CHUNK === 0).map((text) => encodeURIComponent(text))
+    for (const part of others) {
+      for (const path of [`/dead?queue=${part}`, `/audit?actor=${part}&action=${part}`, `/jobs/${part}`]) {
+        const isShown = `document.querySelector('.page-body .waiting') === null && document.querySelector('h1') !== null`
 
-        expect([path, await page.evaluate(FOUND)]).toEqual([path, NOTHING])
+        expect([path, await look(page, path, isShown)]).toEqual([path, NOTHING])
       }
     }
   })

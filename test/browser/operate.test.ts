@@ -217,14 +217,14 @@ describe('one job, one queue, one schedule', SLOWLY, () => {
   })
 
   test('a queue opens from its row and its settings are changed, whatever its name may hold', async () => {
-    const name = 'team/mail:eu@1'
+    const name = 'team/mail:eu@example.com'
     await desk.holdfast.enqueue('hello', null, { queue: name })
     const page = await desk.visit('/queues')
 
     await page.getByRole('link', { name, exact: true }).click()
     await page.getByRole('heading', { name, exact: true }).waitFor()
     await page.getByRole('button', { name: 'Settings' }).click()
-    await page.getByLabel('Attempts').fill('7')
+    await page.getByRole('textbox', { name: 'Attempts' }).fill('7')
     await page.getByRole('button', { name: 'Save settings' }).click()
 
     await eventually(() => page.locator('.page-body').textContent()).toMatch(/Attempts\s*7/)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { jobPath, jobsPath, queuePath, webAddress, withQuery } from '../../dashboard/src/links.js'
+import { jobPath, jobsPath, queuePath, readSegment, webAddress, withQuery } from '../../dashboard/src/links.js'
 import { mountPathOf } from '../../dashboard/src/mount.js'
 
 describe('where the dashboard is mounted', () => {
@@ -20,6 +20,13 @@ describe('where the dashboard is mounted', () => {
 })
 
 describe('addresses', () => {
+  test('a name is read back from its part of a path as the router leaves it', () => {
+    for (const name of ['mail', 'team/mail:eu@1', 'a b', 'ü']) {
+      expect(readSegment(decodeURI(queuePath(name)).slice('/queues/'.length))).toBe(name)
+    }
+    expect(readSegment('100%')).toBe('100%')
+  })
+
   test('a filter in an address can be read, and read back', () => {
     const path = jobsPath('state:dead,retrying error:"timed out" payload.a&b:#1')
 

@@ -85,7 +85,7 @@ describe('the generator', () => {
 
   test('has handlers that fail as often as the payload says and then succeed', async () => {
     const holdfast = await connect('memory:')
-    const worker = holdfast.worker({ handlers: generatedHandlers({ maxAttempts: 8, backoffCap: '10ms' }) })
+    const worker = holdfast.worker({ handlers: generatedHandlers() })
     await worker.start()
     const flapping = { ...jobAt(1, 1), kind: 'flapping', ms: 1, failures: 2, effect: 'none' } as const
     const definition = generatedHandlers()[KINDS.indexOf('flapping')]!.definition

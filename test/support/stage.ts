@@ -1,10 +1,10 @@
 // A test's stage: a client on a server, a schema of its own, and worker processes on the same.
 
 import pg from 'pg'
+import { FaultProxy } from '../../lab/chaos/proxy.js'
 import { connect, type Holdfast } from '../../src/index.js'
 import { testServerUrl } from './postgres.js'
 import { Processes, type WorkerConfig, type WorkerProcess } from './processes.js'
-import { FaultProxy } from '../../lab/chaos/proxy.js'
 
 let count = 0
 

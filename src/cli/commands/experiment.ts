@@ -12,6 +12,7 @@ interface ExperimentFlags {
   readonly seed: number
   readonly json?: boolean
   readonly out?: string
+  readonly page?: string
   readonly url?: string
   readonly minutes?: number
   readonly rate?: number
@@ -32,6 +33,7 @@ export function addExperiment(parent: Command, cli: Cli): void {
     .option('--minutes <number>', 'how long the steady part lasts (sustained)', someNumber)
     .option('--rate <number>', 'jobs enqueued each second (sustained)', wholeNumber)
     .option('--out <folder>', 'where plots and the document go (default: a new folder among the temporary ones)')
+    .option('--page <file>', 'put the figures into this page of the findings, in place of those of the last run')
     .option('--url <url>', 'a PostgreSQL server on which databases may be made, instead of one of its own')
     .option('--json', 'print the document as JSON')
     .action((name: string | undefined, flags: ExperimentFlags) => experiment(cli, name, flags))
@@ -60,6 +62,7 @@ async function experiment(cli: Cli, name: string | undefined, flags: ExperimentF
     isShort: flags.short === true,
     seed: flags.seed,
     out: flags.out ?? null,
+    page: flags.page ?? null,
     url: flags.url ?? null,
     minutes: flags.minutes ?? null,
     rate: flags.rate ?? null,

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { PLANTS } from '../../lab/chaos/plants.js'
+import type { ChaosResult } from '../../lab/chaos/run.js'
+
+const CLI = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url))
+// Two minutes on two free cores; how long it takes under load is not what is tested.
+const PATIENCE_MS = 900_000
+
+interface Ran {
+  readonly code: number
+  readonly result: ChaosResult
+}
+
+function chaos(...words: string[]): Promise<Ran> {
+  return new Promise((resolve, reject) => {
+    execFile(
+      process.execPath,
+      [CLI, 'chaos', '--json', ...words],
+      { maxBuffer: 2 ** 28, timeout: PATIENCE_MS },
+      (error, stdout, stderr) => {
+        if (stdout === '') reject(new Error(`chaos said nothing on stdout: ${stderr.slice(-2_000)}`))
+        else
+          resolve({ code: typeof error?.code === 'number' ? error.code : 0, result: JSON.parse(stdout) as ChaosResult })
+      },
+    )
+  })
+}
+
+describe('under chaos', () => {
+  test(
+    'no job is lost, doubled, settled after its fence, and no tick missed',
+    async () => {
+      const { code, result } = await chaos('--seed', String(process.env.HOLDFAST_CHAOS_SEED ?? 1))
+
+      const { verdict, story } = result
+      expect(verdict.violations, story ?? '').toEqual([])
+      expect(verdict.counted).toEqual({ ok: true, reasons: [] })
+      expect(verdict.counts.accepted).toBeGreaterThanOrEqual(20_000)
+      expect(Object.keys(verdict.counts.faults).length).toBeGreaterThanOrEqual(12)
+      expect(Object.values(verdict.counts.faults).reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(100)
+      expect(code).toBe(0)
+    },
+    PATIENCE_MS,
+  )
+
+  // A check that can't fail proves nothing: each of these mistakes is in the worker processes of its run.
+  test.each([
+    ['attempts are not counted', ['--calm']],
+    ['rescue leases that hold', ['--calm']],
+    ['settle without fence', ['--only', 'pause beyond lease']],
+  ])(
+    'a planted mistake is found: %s',
+    async (plant, words) => {
+      const { code, result } = await chaos(
+        '--plant',
+        plant,
+        '--jobs',
+        '600',
+        '--seconds',
+        '8',
+        '--rate',
+        '80',
+        ...words,
+      )
+
+      const found = new Set<string>(result.verdict.violations.map(({ invariant }) => invariant))
+      expect([...found].filter((invariant) => PLANTS[plant]!.invariants.includes(invariant)).length).toBeGreaterThan(0)
+      expect(code).toBe(7)
+    },
+    PATIENCE_MS,
+  )
+})

@@ -1,0 +1,201 @@
+// The short form of every experiment, as the built command runs it, on the server of the test run. What is asserted are the promises;
+// how fast anything was is nobody's business here.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, type TestContext, test } from 'vitest'
+import { testServerUrl } from '../support/postgres.js'
+
+const MAIN = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js')
+const PATIENCE_MS = 300_000
+
+interface Document {
+  readonly experiment: string
+  readonly form: string
+  readonly seed: number
+  readonly ok: boolean
+  readonly date: string
+  readonly machine: { readonly cores: number }
+  readonly versions: { readonly holdfast: string; readonly postgres: string }
+  readonly settings: { readonly config: object }
+  readonly rows: readonly Readonly<Record<string, string | number | null>>[]
+  readonly verdicts: readonly {
+    readonly kind: string
+    readonly about: string
+    readonly seen: string
+    readonly holds: boolean
+  }[]
+}
+
+// Two at a time: each starts processes of its own, and what they watch needs its share of the machine.
+const AT_ONCE = 2
+let underWay = 0
+const waiting: (() => void)[] = []
+
+async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  if (underWay === AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
+  else underWay++
+  try {
+    return await work()
+  } finally {
+    const next = waiting.shift()
+    if (next === undefined) underWay--
+    else next()
+  }
+}
+
+async function run({ onTestFinished }: TestContext, args: readonly string[]) {
+  const child = spawn(process.execPath, [MAIN, 'experiment', ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const [code] = await once(child, 'close')
+  return { code: code as number | null, stdout, stderr }
+}
+
+/** Runs the short form and returns its document, after checking what holds for all of them. */
+async function runShort(context: TestContext, name: string, more: readonly string[] = []): Promise<Document> {
+  const out = await mkdtemp(join(tmpdir(), 'holdfast-experiment-test-'))
+  context.onTestFinished(() => rm(out, { recursive: true, force: true }))
+  const args = [name, '--short', '--seed', '7', '--json', '--url', testServerUrl(), '--out', out, ...more]
+  const { code, stdout, stderr } = await inTurn(() => run(context, args))
+  expect(code, stderr).toBe(0)
+  const document = JSON.parse(stdout) as Document
+  expect(document).toMatchObject({ experiment: name, form: 'short', seed: 7, ok: true })
+  expect(document.rows.length).toBeGreaterThan(0)
+  expect(document.verdicts.filter(({ kind, holds }) => kind === 'promise' && !holds)).toEqual([])
+  expect(document.versions.postgres).not.toBe('')
+  const files = readdirSync(out)
+  expect(files).toContain(`${name}.json`)
+  expect(files.some((file) => file.endsWith('.svg'))).toBe(true)
+  return document
+}
+
+function keptPromises({ verdicts }: Document): readonly string[] {
+  return verdicts.filter(({ kind, holds }) => kind === 'promise' && holds).map(({ about }) => about)
+}
+
+describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
+  test('lease: jobs longer than the lease run again without extension, and once with it', async (context) => {
+    const document = await runShort(context, 'lease')
+
+    const [off, on] = document.rows
+    expect(off!.again).toBeGreaterThan(0)
+    expect(on).toMatchObject({ again: 0, takenBack: 0, succeeded: on!.accepted })
+  })
+
+  test('job-loss: killed workers lose no accepted job and double no effect', async (context) => {
+    const document = await runShort(context, 'job-loss')
+
+    expect(keptPromises(document)).toEqual(
+      expect.arrayContaining([
+        'workers were killed in the middle of jobs',
+        'accepted jobs that neither succeeded nor are in the dead-letter queue',
+        'effects applied more than once',
+        'jobs that succeeded without their effect',
+      ]),
+    )
+  })
+
+  test('shutdown: jobs in flight at SIGTERM finish or run elsewhere, and none is settled twice', async (context) => {
+    const document = await runShort(context, 'shutdown')
+
+    const [row] = document.rows
+    expect(row!.inFlight).toBeGreaterThan(0)
+    expect(Number(row!.finished) + Number(row!.released)).toBe(row!.inFlight)
+    expect(keptPromises(document)).toContain('jobs whose success was settled twice')
+  })
+
+  test('sustained: as many jobs of the mix end as were accepted', async (context) => {
+    const document = await runShort(context, 'sustained', ['--minutes', '0.05', '--rate', '200'])
+
+    expect(document.settings.config).toMatchObject({ minutes: 0.05, rate: 200 })
+    expect(keptPromises(document)).toEqual(
+      expect.arrayContaining(['as many ended as were accepted', 'jobs die of nothing but used-up attempts']),
+    )
+  })
+
+  test('flapping: jobs outlive the outage of what they need, and none dies', async (context) => {
+    const document = await runShort(context, 'flapping')
+
+    for (const row of document.rows) {
+      expect(row.dead).toBe(0)
+      expect(row.retries).toBeGreaterThan(0)
+      expect(row.succeeded).toBe(row.accepted)
+    }
+  })
+
+  test('poison: jobs that always fail are dead after exactly their attempts', async (context) => {
+    const document = await runShort(context, 'poison')
+
+    expect(document.rows.find(({ what }) => what === 'with poison')!.dead).toBeGreaterThan(0)
+    expect(document.rows.find(({ what }) => what === 'without')!.dead).toBe(0)
+  })
+
+  test('timed: every timed job runs while the backlog is still there', async (context) => {
+    const document = await runShort(context, 'timed')
+
+    const [row] = document.rows
+    expect(row!.ran).toBe(row!.timed)
+    expect(row!.left).toBeGreaterThan(0)
+  })
+
+  test('drain: every job of a backlog succeeds', async (context) => {
+    const document = await runShort(context, 'drain')
+
+    expect(document.rows[0]).toMatchObject({ what: 'cold backlog', jobs: 50_000 })
+  })
+
+  test('workers: a row for each size of fleet', async (context) => {
+    const document = await runShort(context, 'workers')
+
+    expect(document.rows.map(({ concurrency }) => concurrency)).toEqual([4, 32])
+  })
+
+  test('claim-batch: a row for each size of claim', async (context) => {
+    const document = await runShort(context, 'claim-batch')
+
+    expect(document.rows.map(({ batch }) => batch)).toEqual([1, 200])
+    expect(document.rows[0]!.jobsPerClaim).toBe(1)
+  })
+})
+
+describe('the command', () => {
+  test('--list names the ten, each with what it asks', { timeout: 60_000 }, async (context) => {
+    const { code, stdout } = await run(context, ['--list', '--json'])
+
+    expect(code).toBe(0)
+    const { experiments } = JSON.parse(stdout) as { experiments: { name: string; about: string }[] }
+    expect(experiments).toHaveLength(10)
+    expect(experiments.every(({ about }) => about.length > 20)).toBe(true)
+  })
+
+  test.each([
+    [['no-such'], /there is no experiment "no-such"; there are workers, /],
+    [['lease', '--minutes', '3'], /lease has no minutes and no rate to choose/],
+    [['sustained', '--rate', '0'], /rate must be a whole number from 1 /],
+    [['sustained', '--minutes', '0.01'], /minutes must be a number from 0\.05 to 600/],
+    [[], /say which experiment/],
+  ])('%j is a mistake in usage, told before anything is started', { timeout: 60_000 }, async (args, message) => {
+    const child = spawn(process.execPath, [MAIN, 'experiment', ...args], { stdio: ['ignore', 'ignore', 'pipe'] })
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    const [code] = await once(child, 'close')
+
+    expect(stderr).toMatch(message)
+    expect(code).toBe(2)
+  })
+})
