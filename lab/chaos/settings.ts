@@ -97,7 +97,7 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   seconds: 60,
   leaseMs: 2_000,
   concurrency: 40,
-  prefetch: 20,
+  prefetch: 1_000,
   faults: SHORT_FAULTS,
   mix: MIX,
   plant: null,

@@ -1,8 +1,9 @@
 // The jobs a worker has in hand: those that wait for a slot, and those that have one. Starts the next one whenever a slot
 // is free.
 //
-// A job that was lost together with its worker before is a suspect. Suspects run one at a time, and the store is told
-// before each starts, so that a crash blames the one that ran and not those that waited beside it.
+// A job that was lost together with its worker before is a suspect. Few suspects run at a time, and the store is told before
+// each starts, so that a crash blames those that ran and not those that waited beside them. One that would be dead after one
+// more crash runs as the only suspect: no other job's crash is ever its death.
 
 import type { ClaimedJob, Lease } from '../core/job.js'
 import { CRASHES_MAX } from '../core/limits.js'
@@ -21,9 +22,11 @@ const HALVE_FROM = 64
 const WAIT_MS_MAX = 2_000
 const SUSPECTS_WAITING_MAX = 256
 const SUSPECT_DELAY_MS = 1_000
-// Most poison kills soon. After this time the next suspect may start beside one that is still running, unless either of
-// them would be dead after one more crash: those run alone to the end.
-const SUSPECT_ALONE_MS = 5_000
+// A worker that is killed with a thousand jobs in hand makes a thousand suspects, and nearly all of them are innocent: this
+// share of the slots runs them.
+const SUSPECT_SHARE = 0.25
+// Most poison kills soon. After this time a suspect that is still running makes room for the next.
+const SUSPECT_PROVEN_MS = 5_000
 // A handler must not start with a lease that is about to run out.
 const LEASE_MARGIN = 0.2
 const MEAN_WEIGHT = 0.05
@@ -38,6 +41,11 @@ export interface SlotsDeps {
   readonly settings: WorkerSettings
   readonly table: LeaseTable
   readonly deadlines: Deadlines
+}
+
+/** Whether one more crash would be the job's death. */
+function isLastChance({ crashes }: HeldJob): boolean {
+  return crashes >= CRASHES_MAX - 1
 }
 
 /** The jobs in hand. */
@@ -167,11 +175,12 @@ export class Slots {
   }
 
   #mayStartSuspect(next: HeldJob): boolean {
+    const running = this.#suspectsRunning
+    if (isLastChance(next)) return running.length === 0
+    if (running.some(isLastChance)) return false
     const nowMs = this.#deps.scope.clock.monotonic()
-    return this.#suspectsRunning.every((held) => {
-      const isLastChance = Math.max(held.crashes, next.crashes) >= CRASHES_MAX - 1
-      return !isLastChance && nowMs - held.startedMs >= SUSPECT_ALONE_MS
-    })
+    const unproven = running.filter(({ startedMs }) => nowMs - startedMs < SUSPECT_PROVEN_MS)
+    return unproven.length < Math.max(1, Math.floor(this.#deps.settings.concurrency * SUSPECT_SHARE))
   }
 
   // By the monotonic clock since the claim, or the last extension it was part of, was sent: the store counts from later.

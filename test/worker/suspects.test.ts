@@ -22,12 +22,13 @@ async function loseWorker(stage: Stage): Promise<void> {
 }
 
 describe('jobs that were lost with their worker before', () => {
-  test('run one at a time, and others go on beside them', async () => {
+  test('run in a quarter of the slots, and others go on beside them', async () => {
     const stage = openStage()
     const suspects = await enqueueSuspects(stage, 3)
     const plain = [await stage.enqueue(), await stage.enqueue()]
     const ends = new Map<string, Gate>()
     const worker = stage.worker({
+      concurrency: 8,
       handlers: [
         work((_payload, ctx) => {
           const end = gate()
@@ -48,7 +49,7 @@ describe('jobs that were lost with their worker before', () => {
     }
     await ticking
 
-    expect(first).toHaveLength(1)
+    expect(first).toHaveLength(2)
     expect(beside).toEqual(plain)
     expect(runningSuspects()).toHaveLength(3)
     for (const id of suspects) expect(await stage.get(id)).toMatchObject({ state: 'succeeded', crashes: 1 })
@@ -94,7 +95,7 @@ describe('jobs that were lost with their worker before', () => {
     const stage = openStage()
     const ids = await enqueueSuspects(stage, 3)
     const end = gate()
-    const worker = stage.worker({ handlers: [work(() => end.promise)], prefetch: 0 })
+    const worker = stage.worker({ handlers: [work(() => end.promise)], concurrency: 4, prefetch: 0 })
 
     await worker.start()
     await stage.clock.advance(3_000)
@@ -128,32 +129,50 @@ describe('jobs that were lost with their worker before', () => {
     expect(await stage.get(neighbour)).toMatchObject({ state: 'succeeded', crashes: 1 })
   })
 
-  test('a long suspect lets the next one start after five seconds, unless one more crash would be its last', async () => {
+  test('a suspect that is still running after five seconds makes room for the next', async () => {
     const stage = openStage()
-    const ids = await enqueueSuspects(stage, 2)
-    const running = new Set<string>()
-    const worker = stage.worker({
-      handlers: [
-        work((_payload, ctx) => {
-          running.add(ctx.id)
-          return new Promise(() => {})
-        }),
-      ],
-    })
-    const upkeep = stage.upkeep()
+    await enqueueSuspects(stage, 2)
 
-    await worker.start()
-    upkeep.start()
-    await stage.clock.advance(4_900)
-    const early = running.size
-    await stage.clock.advance(5_000)
-    const late = running.size
-    await upkeep.stop()
-    const stopping = worker.stop({ drain: 0 })
-    await stage.clock.advance(1_000)
-    await stopping
+    const started = await startedWithin(stage, { concurrency: 4, msList: [4_900, 9_900] })
 
-    expect([early, late]).toEqual([1, 2])
-    expect(ids).toHaveLength(2)
+    expect(started).toEqual([1, 2])
+  })
+
+  test('one that would be dead after one more crash runs as the only suspect, however long it takes', async () => {
+    const stage = openStage()
+    await enqueueSuspects(stage, 3)
+    await loseWorker(stage)
+
+    const started = await startedWithin(stage, { concurrency: 64, msList: [4_900, 60_000] })
+
+    expect(started).toEqual([1, 1])
   })
 })
+
+/** How many jobs a worker whose handlers never end has started by each of these times. */
+async function startedWithin(
+  stage: Stage,
+  { concurrency, msList }: { readonly concurrency: number; readonly msList: readonly number[] },
+): Promise<number[]> {
+  const running = new Set<string>()
+  const forever = work((_payload, ctx) => {
+    running.add(ctx.id)
+    return new Promise(() => {})
+  })
+  const worker = stage.worker({ handlers: [forever], concurrency })
+  const upkeep = stage.upkeep()
+  await worker.start()
+  upkeep.start()
+  const counts: number[] = []
+  let passedMs = 0
+  for (const ms of msList) {
+    await stage.clock.advance(ms - passedMs)
+    passedMs = ms
+    counts.push(running.size)
+  }
+  await upkeep.stop()
+  const stopping = worker.stop({ drain: 0 })
+  await stage.clock.advance(1_000)
+  await stopping
+  return counts
+}
