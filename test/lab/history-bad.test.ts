@@ -613,6 +613,17 @@ describe('the history checker, on histories with one mistake', () => {
     expect(checkHistory([...taken, ...done]).violations).toEqual([])
   })
 
+  test('a tick without a job is fine when the last one ended between the look of its transaction and its record', () => {
+    const skipped = (at: number): HistoryEvent => ({ ...tick(at, null, 3_000), tx: '9' }) as HistoryEvent
+    const events = [run(schedule('all')), fault, ...ticks(1_000, 2_000)]
+
+    const soon = checkHistory([...events, skipped(3_500)])
+    const late = checkHistory([...events, skipped(9_000)])
+
+    expect(soon.violations).toEqual([])
+    expect(late.violations.map(({ invariant }) => invariant)).toEqual(['I7'])
+  })
+
   test('a late tick may be let go where the policy says so', () => {
     const events = [run(schedule('skip')), fault, ...ticks(1_000), ...ticks(70_000)]
 
