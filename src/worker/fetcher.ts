@@ -102,7 +102,11 @@ export class Fetcher {
       slots.reserve(-count)
       this.#offers.delete(whenOver)
       over()
-      if (claimed.length === 0) return
+      if (claimed.length === 0) {
+        // A look that came meanwhile found no room, and nothing else would make the next one.
+        this.nudge()
+        return
+      }
       storeTime.learn(claimed[0]!.createdAtMs)
       this.#took(claimed, { asked: count, sentMs })
       slots.pump()

@@ -1,11 +1,14 @@
 // Jobs that go straight to an idle worker of the process that enqueues them.
 
 import { afterEach, describe, expect, test } from 'vitest'
+import { HoldfastError } from '../../src/core/errors.js'
 import type { HoldfastEvent } from '../../src/core/events.js'
 import type { Store } from '../../src/core/store.js'
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
 import { defineJob } from '../../src/index.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
+import { manualClock } from '../../src/testing/manual-clock.js'
+import { seededRandom } from '../../src/testing/seeded-random.js'
 
 const work = defineJob<number>('work')
 const opened: Holdfast[] = []
@@ -50,6 +53,41 @@ describe('an idle worker', () => {
     expect(state).toBe('running')
     expect(await holdfast.wait(id, { timeout: '5s' })).toBe(42)
     expect(claimed.every((count) => count === 0)).toBe(true)
+  })
+
+  test('goes on looking after an enqueue that kept its only slot and failed', async () => {
+    const clock = manualClock()
+    const memory = memoryStore({ clock })
+    let fail: (error: Error) => void = () => {}
+    let isFirst = true
+    // Nothing wakes it, and the first enqueue is answered only when the test says so.
+    const store: Store = {
+      ...memory,
+      listen: () => () => {},
+      enqueue(jobs, options) {
+        if (!isFirst) return memory.enqueue(jobs, options)
+        isFirst = false
+        return new Promise((_resolve, reject) => {
+          fail = reject
+        })
+      },
+    }
+    const holdfast = await openHoldfast(store, { ports: { clock, timers: clock.timers, random: seededRandom() } })
+    let ran = 0
+    const worker = holdfast.worker({ handlers: [work.handle(() => void ran++)], concurrency: 1, prefetch: 0 })
+    await worker.start()
+    await clock.advance(1_000)
+
+    const enqueued = holdfast.enqueue(work, 1)
+    await clock.advance(20_000)
+    fail(new HoldfastError('store_unavailable', 'the answer was lost', { retryable: true }))
+    await clock.advance(20_000)
+    await enqueued
+
+    expect(ran).toBe(1)
+    const closing = holdfast.close()
+    await clock.advance(10_000)
+    await closing
   })
 
   test('gets no job of a type it does not know', async () => {
