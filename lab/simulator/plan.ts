@@ -59,8 +59,8 @@ export function drawPlan(seed: number): Plan {
   const healMs = chance.between(3_000, 8_000)
   const leaseMs = chance.whole(1_000, 2_500)
   const harmful = (['poison', 'blocking'] as const).filter(() => !isFaultless && chance.happens(0.3))
-  const schedules = drawSchedules(chance.fork('schedules'))
   const processes = drawProcesses(chance.fork('processes'))
+  const schedules = drawSchedules(chance.fork('schedules'), processes[0]!.concurrency)
   const deadlineMs = chance.whole(400, 1_500)
   const names = processes.map(({ name }) => name)
   const faults = drawFaults(chance.fork('faults'), { names, healMs, leaseMs, isFaultless, schedules: schedules.length })
@@ -101,7 +101,7 @@ function drawProcesses(chance: Chance): PlannedProcess[] {
   }))
 }
 
-function drawSchedules(chance: Chance): PlannedSchedule[] {
+function drawSchedules(chance: Chance, slots: number): PlannedSchedule[] {
   const count = chance.pick([0, 0, 0, 0, 1, 2])
   return Array.from({ length: count }, (_, index) => ({
     name: `every-${index}`,
@@ -109,6 +109,7 @@ function drawSchedules(chance: Chance): PlannedSchedule[] {
     catchUp: chance.pick(['skip', 'latest', 'all'] as const),
     overlap: chance.pick(['allow', 'skip'] as const),
     queue: chance.pick(QUEUES),
-    ms: chance.pick([5, 200, 4_000]),
+    // Ticks go before other jobs: two schedules of long ones would leave a worker of few slots no time for anything else.
+    ms: chance.pick([5, 200, slots > 2 ? 4_000 : 600]),
   }))
 }
