@@ -72,12 +72,12 @@ describe('the look', SLOWLY, () => {
 
     await page.getByRole('button', { name: 'Theme: system' }).click()
     await page.getByRole('button', { name: 'Theme: light' }).waitFor()
+    await eventually(() => groundOf(page)).not.toBe(dark)
     const light = await groundOf(page)
     await page.reload()
     await page.getByRole('button', { name: 'Theme: light' }).waitFor()
 
-    expect(light).not.toBe(dark)
-    expect(await groundOf(page)).toBe(light)
+    await eventually(() => groundOf(page)).toBe(light)
     await page.getByRole('button', { name: 'Theme: light' }).click()
     await eventually(() => groundOf(page)).toBe(dark)
   })
