@@ -101,6 +101,8 @@ export interface Promotion {
   readonly queues: readonly string[]
   /** How long until the next job is due, or null when none is waiting for a time. */
   readonly nextDueMs: number | null
+  /** How long the first of those whose time had come had been due; null when there was none. */
+  readonly lateMs: number | null
 }
 
 export interface Expired {

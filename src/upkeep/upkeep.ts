@@ -20,7 +20,7 @@ import { stepBulks } from './bulk.js'
 import { Fire } from './fire.js'
 import { HorizonWatch } from './horizon.js'
 import { jittered, Loop } from './loop.js'
-import { promoteDue } from './promote.js'
+import { Promote } from './promote.js'
 import { pruneOnce } from './prune.js'
 import { Rescue } from './rescue.js'
 import { sampleOnce } from './sample.js'
@@ -47,6 +47,7 @@ export interface UpkeepDeps {
 /** The upkeep of one process. */
 export class Upkeep {
   readonly #deps: UpkeepDeps
+  readonly #promoter: Promote
   readonly #promote: Loop
   readonly #rescue: Loop
   readonly #fire: Loop
@@ -63,10 +64,12 @@ export class Upkeep {
     const holdMs = durationMs(options.hold ?? UPKEEP_DEFAULTS.hold, { name: 'hold' })
     this.#deps = deps
     const rescue = new Rescue({ ...deps, holdMs, onDueIn: (dueInMs) => this.nudge(dueInMs) })
+    const promoter = new Promote(deps)
+    this.#promoter = promoter
     const fire = new Fire(deps)
     const horizon = new HorizonWatch(deps)
     const steps = {
-      promote: () => promoteDue(deps),
+      promote: () => promoter.step(),
       rescue: () => rescue.step(),
       fire: () => fire.step(),
       bulk: () => stepBulks(deps),
@@ -104,7 +107,7 @@ export class Upkeep {
 
   /** Something of this process becomes due in so many milliseconds: promote is there in time. */
   nudge(dueInMs = 0): void {
-    this.#promote.nudge(Math.max(0, dueInMs))
+    this.#promote.nudge(this.#promoter.waitFor(Math.max(0, dueInMs)))
   }
 
   /** A schedule was made or changed in this process: look at once when it is due. */

@@ -7,6 +7,7 @@ import type { ClaimedJob, NewJob } from '../core/job.js'
 import { isPlain, type Offer } from '../core/offer.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { Store } from '../core/store.js'
+import { ClaimPace } from './claim-pace.js'
 import { ClaimSize } from './claim-size.js'
 import type { WorkerSettings } from './options.js'
 import { rotate, type Share, splitRoom, stillFull, takeTurns } from './shares.js'
@@ -38,10 +39,15 @@ export class Fetcher {
   readonly #contact: Contact
   readonly #types: readonly string[]
   readonly #claimSize: ClaimSize
+  readonly #pace = new ClaimPace()
   #isRunning = false
   /** True while a queue may hold more than the last claim took. */
   #mayBeMore = true
+  /** True when the last claim itself told so, by coming back full. */
+  #isFull = true
   #isBusy = false
+  /** True while the timer stands for a claim that a wake-up asked for. */
+  #isPaced = false
   #isWoken = false
   /** True when the next round is a look after a pause, not an answer to a wake-up. */
   #isLook = false
@@ -65,12 +71,14 @@ export class Fetcher {
   start(): void {
     this.#isRunning = true
     this.#mayBeMore = true
+    this.#isFull = true
     this.nudge()
   }
 
   /** Claims no more, and waits for a claim in flight: what it brings goes to the slots, which give it back. */
   async stop(): Promise<void> {
     this.#isRunning = false
+    this.#isPaced = false
     this.#timer?.cancel()
     await Promise.all([this.#inFlight, ...this.#offers])
   }
@@ -130,6 +138,7 @@ export class Fetcher {
   /** There may be room. Called after every job, so it is cheap when there is nothing to do. */
   nudge(): void {
     if (this.#isBusy || !this.#mayBeMore || !this.#isRunning || !this.#deps.slots.isHungry()) return
+    if (!this.#isFull && this.#mustWait()) return
     this.#isBusy = true
     this.#timer?.cancel()
     // Jobs that end in this turn of the event loop make room for the same claim.
@@ -138,10 +147,25 @@ export class Fetcher {
     })
   }
 
+  /** Whether it is too soon for a wake-up's claim; a timer comes back for it. */
+  #mustWait(): boolean {
+    if (this.#isPaced) return true
+    const { timers, clock } = this.#deps.ports
+    const waitMs = Math.ceil(this.#pace.waitMs(clock.monotonic()))
+    if (waitMs === 0) return false
+    this.#isPaced = true
+    this.#timer?.cancel()
+    this.#timer = timers.after(waitMs, () => {
+      this.#isPaced = false
+      this.nudge()
+    })
+    return true
+  }
+
   // A full round is followed by the next at once, before this turn's settlements are written: short jobs have ended by
   // then, and the store can look for the next while this process writes down the last.
   async #fetch(): Promise<void> {
-    const { slots, settings } = this.#deps
+    const { slots, settings, ports } = this.#deps
     try {
       let isLook: boolean
       let count: number
@@ -149,13 +173,21 @@ export class Fetcher {
         isLook = this.#isLook && !this.#isWoken
         this.#isLook = false
         this.#isWoken = false
+        const beganMs = ports.clock.monotonic()
         count = await this.claimRound()
-        if (this.#isWoken) this.#mayBeMore = true
-      } while (this.#mayBeMore && this.#isRunning && slots.isHungry())
+        this.#isFull = this.#mayBeMore
+        const nowMs = ports.clock.monotonic()
+        if (!this.#isFull && !isLook) this.#pace.learn({ nowMs, tookMs: nowMs - beganMs, count })
+      } while (this.#isFull && this.#isRunning && slots.isHungry())
       this.#isBusy = false
       slots.pump()
-      if (this.#mayBeMore) this.#pauseMs = settings.pollMinMs
-      else this.#pause(count, isLook)
+      if (this.#isWoken) this.#mayBeMore = true
+      if (!this.#mayBeMore) {
+        this.#pause(count, isLook)
+        return
+      }
+      this.#pauseMs = settings.pollMinMs
+      this.nudge()
     } catch (error) {
       slots.pump()
       this.#lookAgainAfter(this.#contact.lost(error))
@@ -252,6 +284,7 @@ export class Fetcher {
       this.#isBusy = false
       this.#isLook = true
       this.#mayBeMore = true
+      this.#isFull = true
       this.nudge()
     }
     this.#timer = this.#deps.ports.timers.after(waitMs, look)

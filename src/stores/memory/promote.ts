@@ -7,6 +7,7 @@ import { putReady, take } from './moves.js'
 import { compareText } from './ordered.js'
 
 export function promote(memory: Memory, limit: number, nowMs: number): Promotion {
+  const first = memory.timed.values[0]?.runAtMs ?? null
   const due = memory.timed.values.slice(0, limit).filter((job) => job.runAtMs! <= nowMs)
   for (const job of due) {
     const lane = job.state === 'scheduled' ? FRONT : NORMAL
@@ -18,5 +19,6 @@ export function promote(memory: Memory, limit: number, nowMs: number): Promotion
     promoted: due.length,
     queues: [...new Set(due.map((job) => job.facts.queue))].sort(compareText),
     nextDueMs: next === undefined ? null : Math.max(0, next.runAtMs! - nowMs),
+    lateMs: due.length === 0 || first === null ? null : nowMs - first,
   }
 }

@@ -42,6 +42,7 @@ SELECT (SELECT count(*) FROM into_ready),
                   FROM due)
          ORDER BY scheduled.run_at, scheduled.id
          LIMIT 1),
+       (SELECT (extract(epoch FROM (SELECT now FROM moment) - min(run_at)) * 1000)::float8 FROM due),
        -- Children that a crash left behind: a window of the links is looked at in turn, so that this stays small.
        (SELECT json_agg(json_build_array(link.parent, link.child, link.is_over))
           FROM (SELECT parents.parent, parents.child,
@@ -68,12 +69,13 @@ export function newSweep(): Sweep {
 export async function promote(db: Database, send: Send, sweep: Sweep, limit: number): Promise<Promotion> {
   const [row] = await send(PROMOTE, [db.now(), limit, sweep.parent, sweep.child])
   const queues = new Set((readJson(row![1]) ?? []) as string[])
-  const unblocked = await sweepLinks(db, send, sweep, limit, (readJson(row![3]) ?? []) as Link[], queues)
+  const unblocked = await sweepLinks(db, send, sweep, limit, (readJson(row![4]) ?? []) as Link[], queues)
   const nextDueMs = readMs(row![2])
   return {
     promoted: Number(row![0]) + unblocked,
     queues: [...queues],
     nextDueMs: nextDueMs === null ? null : Math.max(0, nextDueMs),
+    lateMs: readMs(row![3]),
   }
 }
 

@@ -72,7 +72,7 @@ const due: Facts = {
   },
 
   'a promotion of nothing says so': async ({ store, expect }) => {
-    expect(await store.promote(10)).toEqual({ promoted: 0, queues: [], nextDueMs: null })
+    expect(await store.promote(10)).toEqual({ promoted: 0, queues: [], nextDueMs: null, lateMs: null })
   },
 
   'a job of a paused queue is promoted too': async ({ store, clock, expect }) => {
@@ -140,6 +140,13 @@ const answers: Facts = {
     await clock.advance(MINUTE_MS)
 
     expect((await store.promote(2)).nextDueMs).toBe(0)
+  },
+
+  'a promotion tells how long the first job had been due': async ({ store, clock, expect }) => {
+    await enqueueEach(store, [{ when: { delayMs: 5_000 } }, { when: { delayMs: 1_000 } }, { when: { delayMs: 9_000 } }])
+    await clock.advance(6_500)
+
+    expect((await store.promote(10)).lateMs).toBe(5_500)
   },
 
   'a retry counts as the next job that is due': async ({ store, expect }) => {
