@@ -1,5 +1,5 @@
-// The short way through settle, for batches in which every job succeeded: one delete, one insert. Most batches are such, and
-// the long way, which is ready for every outcome, takes about twice the server's time for each job.
+// The short way through settle, for jobs that succeeded: one delete, one insert. Most do, and the long way, which is ready for
+// every outcome, takes about twice the server's time for each job.
 
 import { isHoldfastError } from '../../core/errors.js'
 import type { SettledJob } from '../../core/job.js'
@@ -50,18 +50,17 @@ const SETTLE_SUCCEEDED_KEYED = statement(
 // What the division answers when a row had the fence of another.
 const DIVISION_BY_ZERO = '22012'
 
-/** True for a batch that can go the short way. */
-export function isSucceeded(jobs: readonly SettledJob[]): boolean {
-  const ids = new Set<string>()
-  for (const { id, settlement, error } of jobs) {
-    if (settlement.state !== 'succeeded' || error !== null) return false
-    ids.add(id)
-  }
-  // Two leases of one job cannot both hold, and the long way tells them apart.
-  return ids.size === jobs.length
+/** True for a job that can go the short way. */
+export function hasSucceeded({ settlement, error }: SettledJob): boolean {
+  return settlement.state === 'succeeded' && error === null
 }
 
-/** Settles a batch that isSucceeded; null when only the long way can, and then nothing has changed. */
+/** Whether each is of another job. Two leases of one job cannot both hold, and the long way tells them apart. */
+export function areDistinct(jobs: readonly SettledJob[]): boolean {
+  return new Set(jobs.map(({ id }) => id)).size === jobs.length
+}
+
+/** Settles jobs that have succeeded and are distinct; null when only the long way can, and then nothing has changed. */
 export async function settleSucceeded(
   db: Database,
   send: Send,

@@ -6,7 +6,7 @@ import type { StoredError } from '../../core/json.js'
 import { isFinished, type JobState } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
-import { isSucceeded, settleSucceeded } from './settle-succeeded.js'
+import { areDistinct, hasSucceeded, settleSucceeded } from './settle-succeeded.js'
 import { arrayOf, readJson, type Statement, statement } from './statement.js'
 import { unblockAfter } from './unblock.js'
 
@@ -90,18 +90,44 @@ const SETTLE_EXPIRED = statement(
   settleSql('AND running.leased_until <= moment.now FOR UPDATE SKIP LOCKED'),
 )
 
+// A second statement has its price: from so many jobs that succeeded on it is less than what they save.
+const APART_FROM = 16
+
 /** Settles jobs, each by itself. `onReady` is told of queues that got ready jobs. */
 export async function settle(
   db: Database,
   send: Send,
   jobs: readonly SettledJob[],
-  options: { readonly onlyExpired: boolean; readonly onReady: (queue: string) => void },
+  options: SettleOptions,
 ): Promise<readonly SettleResult[]> {
   if (jobs.length === 0) return []
-  if (!options.onlyExpired && isSucceeded(jobs)) {
-    const answers = await shortWay(db, send, jobs, options.onReady)
-    if (answers !== null) return answers
-  }
+  if (options.onlyExpired || !areDistinct(jobs)) return longWay(db, send, jobs, options)
+  const succeeded = jobs.filter(hasSucceeded)
+  if (succeeded.length < jobs.length && succeeded.length < APART_FROM) return longWay(db, send, jobs, options)
+  const others = jobs.filter((job) => !hasSucceeded(job))
+  const short = (await shortWay(db, send, succeeded, options.onReady)) ?? (await longWay(db, send, succeeded, options))
+  const long = others.length > 0 ? await longWay(db, send, others, options) : []
+  return jobs.length === succeeded.length ? short : inOrder(jobs, [...short, ...long])
+}
+
+interface SettleOptions {
+  readonly onlyExpired: boolean
+  readonly onReady: (queue: string) => void
+}
+
+/** The answers in the order of the jobs. */
+function inOrder(jobs: readonly SettledJob[], answers: readonly SettleResult[]): readonly SettleResult[] {
+  let short = 0
+  let long = jobs.filter(hasSucceeded).length
+  return jobs.map((job) => answers[hasSucceeded(job) ? short++ : long++]!)
+}
+
+async function longWay(
+  db: Database,
+  send: Send,
+  jobs: readonly SettledJob[],
+  options: SettleOptions,
+): Promise<readonly SettleResult[]> {
   const first = new Map<string, SettledJob>()
   for (const job of jobs) if (!first.has(nameOf(job))) first.set(nameOf(job), job)
   const settling = [...first.values()]
