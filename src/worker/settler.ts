@@ -1,5 +1,5 @@
-// Settlements on their way to the store. They gather while one call is in flight and go together in the next; each lease
-// is kept, and extended, until the store has confirmed. A settlement is never given up silently: what the store cannot
+// Settlements on their way to the store. They gather while one call is in flight, and a moment longer, and go together in the
+// next; each lease is kept, and extended, until the store has confirmed. A settlement is never given up silently: what the store cannot
 // take now is sent again, and a row it refuses is found and sent without what may have offended it.
 
 import { Contact } from '../core/contact.js'
@@ -13,6 +13,11 @@ import { writeNotes } from './notes.js'
 
 const BATCH_JOBS_MAX = 1_000
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
+// A batch of this size is worth its way at once. A smaller one leaves a gap to the last, a multiple of how long that one took:
+// nobody waits for it, and a busy store gets fewer and larger ones. Its jobs would run again if the process died meanwhile.
+const BATCH_WORTH = 64
+const GAP_FACTOR = 2
+const GAP_MS_MAX = 50
 
 export interface SettlerDeps {
   readonly store: Store
@@ -32,6 +37,7 @@ export class Settler {
   #gathering: HeldJob[] = []
   #head = 0
   #isBusy = false
+  #nextMs = Number.NEGATIVE_INFINITY
   #onIdle: (() => void)[] = []
 
   constructor(deps: SettlerDeps) {
@@ -47,6 +53,14 @@ export class Settler {
     this.#deps.ports.timers.soon(() => void this.#flushAll())
   }
 
+  /** Waits for company, when the last batch was sent only just before. */
+  async #gather(): Promise<void> {
+    if (this.#gathering.length - this.#head >= BATCH_WORTH || this.#onIdle.length > 0) return
+    const { clock, timers } = this.#deps.ports
+    const waitMs = Math.ceil(this.#nextMs - clock.monotonic())
+    if (waitMs > 0) await sleep(timers, waitMs, this.#giveUp.signal)
+  }
+
   /** Resolves when every settlement has been answered. */
   whenIdle(): Promise<void> {
     if (!this.#isBusy) return Promise.resolve()
@@ -59,8 +73,13 @@ export class Settler {
   }
 
   async #flushAll(): Promise<void> {
+    const { clock } = this.#deps.ports
     while (this.#head < this.#gathering.length) {
+      await this.#gather()
+      const beganMs = clock.monotonic()
       await this.#flush(this.#takeBatch())
+      const nowMs = clock.monotonic()
+      this.#nextMs = nowMs + Math.min(GAP_MS_MAX, GAP_FACTOR * (nowMs - beganMs))
       this.#deps.onFlushed()
     }
     this.#isBusy = false
