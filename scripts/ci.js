@@ -26,8 +26,10 @@ const steps = [
   ['proof: chaos, simulator, experiments', ...vitest(reports[1], ...PROOF)],
 ]
 
-// Without a browser its tests fail and say what to do; the others run all the same.
-spawnSync(process.execPath, ['scripts/browser.js', '--install'], { stdio: ['ignore', 'ignore', 'inherit'] })
+// Without these the tests that need them fail and say what to do; the others run all the same.
+for (const script of ['scripts/browser.js', 'scripts/faketime.js']) {
+  spawnSync(process.execPath, [script, '--install'], { stdio: ['ignore', 'ignore', 'inherit'] })
+}
 
 let failed = false
 for (const [name, ...command] of steps) {

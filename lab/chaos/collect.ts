@@ -5,12 +5,17 @@ import type pg from 'pg'
 import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
 import type { DeadReason, JobState } from '../../src/core/states.js'
 import type { StoredOptions } from '../../src/stores/postgres/options-column.js'
-import type { JobStored, StoreEvent } from '../history/events.js'
+import type { FinalState, JobStored, StoreEvent } from '../history/events.js'
 import { WITNESS } from './watch.js'
+
+/** What the triggers tell of: everything but where jobs stand at the end. */
+type Happened = Exclude<StoreEvent, FinalState>
 
 interface Change {
   readonly place: number
   readonly at: number
+  /** When its transaction began. */
+  readonly began: number
   readonly tx: string
   readonly source: string
   readonly id: string | null
@@ -30,7 +35,8 @@ interface Change {
 
 const PAGE = 20_000
 const CHANGES = `
-SELECT place::float8 AS place, (extract(epoch FROM at) * 1000)::float8 AS at, tx, source, id::text AS id, fence::float8 AS fence,
+SELECT place::float8 AS place, (extract(epoch FROM at) * 1000)::float8 AS at,
+       (extract(epoch FROM began) * 1000)::float8 AS began, tx, source, id::text AS id, fence::float8 AS fence,
        attempt, crashes, (extract(epoch FROM moment) * 1000)::float8 AS moment, word, facts
   FROM ${WITNESS}.changes
  WHERE place > $1
@@ -64,8 +70,16 @@ export async function* readChanges(sql: pg.Client): AsyncGenerator<StoreEvent> {
   }
 }
 
+/** No transaction of a run takes so long: the store's clock was set meanwhile. */
+const STRAYED_MS = 60_000
+
 /** The events that the changes of one transaction to one job come to. */
-export function* stepOf(group: readonly Change[]): Generator<StoreEvent> {
+export function* stepOf(group: readonly Change[]): Generator<Happened> {
+  const hasStrayed = group.some(({ at, began }) => Math.abs(at - began) > STRAYED_MS)
+  for (const event of eventsOf(group)) yield hasStrayed ? { ...event, strayed: true } : event
+}
+
+function* eventsOf(group: readonly Change[]): Generator<Happened> {
   const find = (source: string) => group.find((change) => change.source === source)
   for (const change of group) yield* aloneOf(change)
   const made = find('jobs_insert')
@@ -81,7 +95,7 @@ export function* stepOf(group: readonly Change[]): Generator<StoreEvent> {
 }
 
 /** Changes that are events by themselves. */
-function* aloneOf(change: Change): Generator<StoreEvent> {
+function* aloneOf(change: Change): Generator<Happened> {
   const { place, at, tx, source, fence, attempt, moment, word } = change
   const job = change.id
   const own = { order: place, at, tx }
@@ -115,7 +129,7 @@ function landingOf(group: readonly Change[]): Landing | null {
   return null
 }
 
-function storedOf(made: Change, landed: Landing | null): StoreEvent {
+function storedOf(made: Change, landed: Landing | null): Happened {
   const { type, priority, options, key, effect } = made.facts!
   const tick = options?.schedule === undefined ? null : { schedule: options.schedule.name, at: options.schedule.tickMs }
   const isEffect = effect === 'in transaction' || effect === 'outside' || effect === 'none'
@@ -137,7 +151,7 @@ function storedOf(made: Change, landed: Landing | null): StoreEvent {
   return stored
 }
 
-function settledOf(left: Change, { change, to, reason, notBefore }: Landing): StoreEvent {
+function settledOf(left: Change, { change, to, reason, notBefore }: Landing): Happened {
   return {
     ...{
       ev: 'settled',
@@ -158,14 +172,14 @@ function settledOf(left: Change, { change, to, reason, notBefore }: Landing): St
 }
 
 /** A move of a job nobody was running. */
-function movedOf({ change, to }: Landing, wasDead: boolean): StoreEvent {
+function movedOf({ change, to }: Landing, wasDead: boolean): Happened {
   const own = { order: change.place, at: change.at, tx: change.tx, job: change.id! }
   if (to === 'ready' && wasDead) return { ...own, ev: 'operated', action: 'requeue', to }
   if (to === 'ready' || to === 'scheduled') return { ...own, ev: 'promoted', to }
   return { ...own, ev: 'operated', action: wasDead ? 'discard' : 'cancel', to }
 }
 
-function claimOf({ place, at, tx, id, fence, attempt, word, moment }: Change): StoreEvent {
+function claimOf({ place, at, tx, id, fence, attempt, word, moment }: Change): Happened {
   // After the job's beginning where both are of one statement.
   const order = place + 0.5
   return {

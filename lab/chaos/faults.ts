@@ -3,16 +3,23 @@
 
 import pg from 'pg'
 import type { Recorder } from '../gen/recorder.js'
+import type { FillableDisk } from '../servers/fillable-disk.js'
 import type { PostgresServer } from '../servers/postgres.js'
 import type { FleetWorker } from './fleet.js'
 import { POISON, type Producer } from './load.js'
 import type { PlannedFault } from './plan.js'
 import type { FaultProxy, FrontendMessage } from './proxy.js'
 import type { FaultKind } from './settings.js'
+import { WITNESS } from './watch.js'
 import { SPECIAL } from './work.js'
+
+/** The tablespace on the disk that can be filled. */
+export const FILLABLE = 'fillable'
 
 export interface Scene {
   readonly server: PostgresServer
+  /** Where the product's tables are, in runs that fill it. */
+  readonly disk: FillableDisk | null
   readonly schema: string
   readonly fleet: readonly FleetWorker[]
   readonly producers: readonly Producer[]
@@ -24,6 +31,9 @@ type Make = (scene: Scene, fault: PlannedFault, begin: () => void) => Promise<vo
 
 const PATIENCE_MS = 30_000
 const SKEW_MS = 3_600_000
+const AHEAD_MS = 600_000
+const BACK_MS = 300_000
+const DISK_FULL = '53100'
 
 /** Makes one fault, with its lines in the record. */
 export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void> {
@@ -80,6 +90,8 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
   'lose answer to claim': lost('claim', ({ type, text }) => type === 'B' && text.startsWith('claim')),
   'lose answer to settle': lost('settle', ({ type, text }) => type === 'B' && text.startsWith('settle')),
   'lose answer to enqueue': lost('enqueue', ({ type, text }) => type === 'B' && text.startsWith('enqueue')),
+  // Of a handler that settles in its own transaction: effect and settlement are there, and it can't know.
+  'lose answer to commit': lost('commit', ({ type, text }) => type === 'Q' && text === 'COMMIT'),
   'terminate backends': async ({ server }, _, begin) => {
     await onServer(server, async (sql) => {
       await sql.query(`SELECT pg_terminate_backend(pid) FROM (${OURS} ORDER BY random() LIMIT 5) AS chosen`)
@@ -114,6 +126,29 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
       await sleep(fault.ms)
       await sql.query('ROLLBACK')
     })
+  },
+  'disk full': async ({ server, disk }, fault, begin) => {
+    if (disk === null) throw new Error('this run has no disk that can be filled')
+    await disk.fill()
+    try {
+      await onServer(server, async (sql) => {
+        if (await isRefused(sql)) begin()
+      })
+      await sleep(fault.ms)
+    } finally {
+      await disk.free()
+    }
+  },
+  'clock ahead': async ({ server }, _, begin) => {
+    await server.clock!.move(AHEAD_MS)
+    begin()
+  },
+  // Back and, after a while, where it was: what was timed before would otherwise be due in minutes.
+  'clock back': async ({ server }, fault, begin) => {
+    await server.clock!.move(-BACK_MS)
+    begin()
+    await sleep(fault.ms)
+    await server.clock!.move(BACK_MS)
   },
   'dependency away': async ({ fleet }, fault, begin) => {
     for (const worker of fleet) worker.order({ order: 'dependency', isDown: true })
@@ -196,6 +231,17 @@ function linkOf({ fleet, producers }: Scene, { target }: PlannedFault): FaultPro
   const owner = [...fleet, ...producers].find(({ name }) => name === target)
   if (owner === undefined) throw new Error(`the run has no ${target}`)
   return owner.proxy
+}
+
+/** Whether the server says that there is no room. */
+async function isRefused(sql: pg.Client): Promise<boolean> {
+  try {
+    await sql.query(`CREATE TABLE ${WITNESS}.filler TABLESPACE ${FILLABLE} AS SELECT generate_series(1, 10000)`)
+    await sql.query(`DROP TABLE ${WITNESS}.filler`)
+    return false
+  } catch (error) {
+    return (error as { code?: string }).code === DISK_FULL
+  }
 }
 
 const OURS = `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' AND backend_type = 'client backend'`

@@ -23,6 +23,9 @@ const ON_SERVER: readonly FaultKind[] = [
   'stop server',
   'lose notifications',
   'lock tables',
+  'disk full',
+  'clock ahead',
+  'clock back',
 ]
 const ON_LOAD: readonly FaultKind[] = ['dependency away', 'poison burst', 'killing payload', 'stuck handler']
 const WARM_UP_MS = 3_000
@@ -77,6 +80,10 @@ function lengthOf(kind: FaultKind, leaseMs: number, luck: number): number {
       return between(400, 1_200)
     case 'stop server':
       return between(0, 1_000)
+    case 'disk full':
+      return between(500, 1_500)
+    case 'clock back':
+      return between(leaseMs, leaseMs * 1.5)
     case 'dependency away':
       return between(1_000, 3_000)
     default:

@@ -3,12 +3,12 @@
 import { rm } from 'node:fs/promises'
 import { checkChoice, checkWhole } from '../../src/core/check.js'
 import { type ChaosResult, runChaos } from './run.js'
-import { type ChaosSettings, FAULT_KINDS, type FaultKind, FORMS } from './settings.js'
+import { type ChaosSettings, FAULT_KINDS, type FaultKind, FORMS, type Form } from './settings.js'
 import { showResult } from './show.js'
 
 export interface ChaosOptions {
   readonly seed: number
-  readonly form: 'short' | 'long'
+  readonly form: Form
   readonly jobs: number | null
   readonly seconds: number | null
   readonly rate: number | null

@@ -1,5 +1,6 @@
 // One chaos run: a server, producers, workers and a plan of faults; then everything is made whole, drained, collected and checked.
 
+import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,15 +13,16 @@ import type { HistoryEvent, RunBegun } from '../history/events.js'
 import { smallestOffender, tellStory } from '../history/story.js'
 import type { Verdict } from '../history/verdict.js'
 import { say } from '../say.js'
+import { FillableDisk } from '../servers/fillable-disk.js'
 import { PostgresServer } from '../servers/postgres.js'
 import { readChanges, readFinal } from './collect.js'
-import { makeFault, onServer, type Scene, sleep } from './faults.js'
+import { FILLABLE, makeFault, onServer, type Scene, sleep } from './faults.js'
 import { readTold, writeHistory } from './files.js'
 import { type FleetWorker, startFleet } from './fleet.js'
 import { Producer } from './load.js'
 import { type PlannedFault, planFaults } from './plan.js'
 import { plantImports } from './plants.js'
-import type { ChaosSettings } from './settings.js'
+import type { ChaosSettings, FaultKind } from './settings.js'
 import { watchSchema } from './watch.js'
 import { SPECIAL } from './work.js'
 
@@ -30,7 +32,7 @@ const DRAIN_MS = 120_000
 const DRAIN_PLANTED_MS = 15_000
 const EVERY_SECOND = '* * * * * *'
 const SCHEDULES = [
-  { name: 'each', catchUp: 'all', overlap: 'allow' },
+  { name: 'each', catchUp: 'all', catchUpMax: 1_000, overlap: 'allow' },
   { name: 'latest', catchUp: 'latest', overlap: 'skip' },
 ] as const
 
@@ -49,19 +51,22 @@ export interface ChaosResult {
 
 /** Runs it. Progress goes to stderr; everything it starts is gone at the end. */
 export async function runChaos(
-  settings: ChaosSettings,
+  wanted: ChaosSettings,
   options: { readonly folder: string | null },
 ): Promise<ChaosResult> {
   const began = performance.now()
+  const disk = has(wanted, 'disk full') ? await FillableDisk.open() : null
+  const settings = disk === null ? withoutDisk(wanted) : wanted
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'holdfast-chaos-')))
   await mkdir(folder, { recursive: true })
   const plan = planFaults(settings)
   await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
-  const server = await PostgresServer.open({ settings: { log_min_messages: 'log' } })
+  const hasClock = has(settings, 'clock ahead') || has(settings, 'clock back')
+  const server = await PostgresServer.open({ settings: { log_min_messages: 'log' }, hasClock })
   const open: { fleet: FleetWorker[]; producers: Producer[] } = { fleet: [], producers: [] }
   try {
-    await prepare(server)
-    const scene = await openScene(server, folder, settings, open)
+    await prepare(server, disk)
+    const scene = { ...(await openScene(server, folder, settings, open)), disk }
     const run = await play(scene, plan, settings)
     await Promise.all([
       ...scene.fleet.map((worker) => worker.stop()),
@@ -85,13 +90,35 @@ export async function runChaos(
       ...open.producers.map((producer) => producer.close()),
     ])
     await server.close()
+    await disk?.close()
   }
 }
 
-async function prepare(server: PostgresServer): Promise<void> {
+function has({ faults }: ChaosSettings, kind: FaultKind): boolean {
+  return (faults[kind] ?? 0) > 0
+}
+
+/** The same without faults that can't be made here. */
+function withoutDisk(settings: ChaosSettings): ChaosSettings {
+  if (!has(settings, 'disk full')) return settings
+  say('chaos: no disk is filled: that takes root on Linux and the right to mount')
+  return { ...settings, faults: { ...settings.faults, 'disk full': 0 } }
+}
+
+async function prepare(server: PostgresServer, disk: FillableDisk | null): Promise<void> {
+  if (disk !== null) {
+    await server.adopt(disk.folder)
+    const sql = new pg.Client({ connectionString: server.url })
+    await sql.connect()
+    await sql.query(`CREATE TABLESPACE ${FILLABLE} LOCATION '${disk.folder}'`)
+    await sql.query(`ALTER ROLE holdfast SET default_tablespace = ${FILLABLE}`)
+    await sql.end()
+  }
   const store = await postgresStore(server.url, { schema: SCHEMA })
   const sql = new pg.Client({ connectionString: server.url })
   await sql.connect()
+  // The witness writes where there always is room.
+  await sql.query("SET default_tablespace = ''")
   await watchSchema(sql, SCHEMA)
   await sql.end()
   const holdfast = await openHoldfast(store, { upkeep: false })
@@ -106,7 +133,7 @@ async function openScene(
   folder: string,
   settings: ChaosSettings,
   open: { fleet: FleetWorker[]; producers: Producer[] },
-): Promise<Scene> {
+): Promise<Omit<Scene, 'disk'>> {
   const { leaseMs, concurrency, prefetch, workers, plant } = settings
   const place = { port: server.port, schema: SCHEMA, folder }
   open.fleet = await startFleet(workers, { ...place, leaseMs, concurrency, prefetch, imports: plantImports(plant) })
@@ -209,11 +236,12 @@ function describe(
   span: { from: number; healedAt: number },
 ): RunBegun {
   const { from, healedAt } = span
-  const hasFaults = plan.length > 0
+  const isClockOnly = plan.every(({ kind }) => kind === 'clock ahead' || kind === 'clock back')
+  const least = isClockOnly ? 0 : 1
   return {
     ev: 'run',
     seed: String(settings.seed),
-    commit: null,
+    commit: commitOf(),
     leaseMs: settings.leaseMs,
     rescueMs: 30_000,
     faults: plan.map(({ index, kind }) => ({ index, kind })),
@@ -227,9 +255,22 @@ function describe(
       catchUp,
     })),
     limits: [],
-    priorityWindowMs: 30_000,
+    // A clock that jumps makes every wait look longer.
+    priorityWindowMs: isClockOnly ? null : 30_000,
     abortMarginMs: 1_000,
-    busy: { jobs: settings.jobs, expiries: hasFaults ? 1 : 0, unknownAnswers: hasFaults ? 1 : 0 },
+    busy: { jobs: settings.jobs, expiries: least, unknownAnswers: least },
+  }
+}
+
+/** The commit of the code that ran; null where it is not known. */
+function commitOf(): string | null {
+  try {
+    const { dirname: cwd } = import.meta
+    return execFileSync('git', ['rev-parse', 'HEAD'], { cwd, stdio: ['ignore', 'pipe', 'ignore'], timeout: 5_000 })
+      .toString()
+      .trim()
+  } catch {
+    return null
   }
 }
 

@@ -20,11 +20,15 @@ export const FAULT_KINDS = [
   'lose answer to claim',
   'lose answer to settle',
   'lose answer to enqueue',
+  'lose answer to commit',
   'terminate backends',
   'kill backend',
   'stop server',
   'lose notifications',
   'lock tables',
+  'disk full',
+  'clock ahead',
+  'clock back',
   'dependency away',
   'poison burst',
   'killing payload',
@@ -61,7 +65,7 @@ const MIX: Mix = {
   effects: { 'in transaction': 0.25, outside: 0.25 },
 }
 
-const SHORT_FAULTS: Readonly<Record<FaultKind, number>> = {
+const SHORT_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
   'kill worker': 12,
   'kill after effect': 6,
   'pause beyond lease': 5,
@@ -78,11 +82,13 @@ const SHORT_FAULTS: Readonly<Record<FaultKind, number>> = {
   'lose answer to claim': 5,
   'lose answer to settle': 6,
   'lose answer to enqueue': 6,
+  'lose answer to commit': 4,
   'terminate backends': 6,
   'kill backend': 1,
   'stop server': 2,
   'lose notifications': 3,
   'lock tables': 3,
+  'disk full': 2,
   'dependency away': 3,
   'poison burst': 3,
   'killing payload': 2,
@@ -103,8 +109,13 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   plant: null,
 }
 
-/** The forms a run has: the one of every test run, and the one that takes its time. */
-export const FORMS: Readonly<Record<'short' | 'long', Omit<ChaosSettings, 'seed'>>> = {
+/** The forms a run has: the one of every test run, the one that takes its time, and one in which only the database's clock is
+ *  wrong. That one is apart because everything else is timed by this clock, and because under it alone no lease may be lost. */
+export const FORM_NAMES = ['short', 'long', 'clock'] as const
+
+export type Form = (typeof FORM_NAMES)[number]
+
+export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   short: SHORT,
   long: {
     ...SHORT,
@@ -113,5 +124,13 @@ export const FORMS: Readonly<Record<'short' | 'long', Omit<ChaosSettings, 'seed'
     perSecond: 600,
     seconds: 780,
     faults: Object.fromEntries(Object.entries(SHORT_FAULTS).map(([kind, count]) => [kind, count * 5])),
+  },
+  clock: {
+    ...SHORT,
+    workers: 3,
+    jobs: 3_000,
+    perSecond: 120,
+    seconds: 24,
+    faults: { 'clock ahead': 3, 'clock back': 3 },
   },
 }

@@ -12,6 +12,7 @@ CREATE SEQUENCE ${WITNESS}.places CACHE 1;
 CREATE TABLE ${WITNESS}.changes (
   place   bigint      NOT NULL DEFAULT nextval('${WITNESS}.places'),
   at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+  began   timestamptz NOT NULL DEFAULT now(),
   tx      text        NOT NULL DEFAULT pg_current_xact_id()::text,
   source  text        NOT NULL,
   id      uuid,

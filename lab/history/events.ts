@@ -14,6 +14,8 @@ interface Stored {
   readonly at: number
   readonly job: string
   readonly tx?: string
+  /** The store's clock was set during its transaction: its times are not held against each other. */
+  readonly strayed?: boolean
 }
 
 /** A job came to be. */
@@ -105,6 +107,7 @@ export interface TickFired {
   /** Null when the overlap rule skipped it. */
   readonly job: string | null
   readonly tx?: string
+  readonly strayed?: boolean
 }
 
 /** Where each job stood at the end, after all faults had ended and the queues had drained. */

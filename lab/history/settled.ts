@@ -9,7 +9,7 @@ import { holderOf, shown } from './steps.js'
 export function settled(reading: Reading, life: Life, event: JobSettled): void {
   const { at, fence, to, rescued, attempts, crashes } = event
   const mayCount = checkFence(reading, life, event)
-  if (rescued && life.lease !== null && at < life.lease.leasedUntil - ROOM_MS) {
+  if (rescued && event.strayed !== true && life.lease !== null && at < life.lease.leasedUntil - ROOM_MS) {
     const until = shown(life.lease.leasedUntil)
     report(
       reading,

@@ -27,19 +27,20 @@ export function claimed(reading: Reading, life: Life, event: JobClaimed): void {
   life.cancelAsked = false
 }
 
-function checkClaimable(reading: Reading, life: Life, { job, at, fence, worker }: JobClaimed): void {
+function checkClaimable(reading: Reading, life: Life, { job, at, fence, worker, strayed }: JobClaimed): void {
   if (life.lease !== null) {
     const until = `fence ${life.lease.fence}, good until ${shown(life.lease.leasedUntil)}`
     report(reading, 'I3', job, `claimed by ${worker} under fence ${fence} at ${shown(at)} while leased under ${until}`)
   } else if (isFinished(life.state)) {
     report(reading, 'I13', job, `claimed by ${worker} at ${shown(at)} when it was ${life.state}`)
-  } else if (life.dueAt !== null && at < life.dueAt - ROOM_MS) {
+  } else if (strayed !== true && life.dueAt !== null && at < life.dueAt - ROOM_MS) {
     report(reading, 'I8', job, `claimed ${since(at, life.dueAt)} before its time, ${shown(life.dueAt)}`)
   }
   if (life.state === 'blocked') checkParents(reading, life)
 }
 
-function checkLeaseTime(reading: Reading, { job, at, leasedUntil }: JobClaimed | LeaseExtended): void {
+function checkLeaseTime(reading: Reading, { job, at, leasedUntil, strayed }: JobClaimed | LeaseExtended): void {
+  if (strayed === true) return
   const most = at + (reading.run?.leaseMs ?? Number.POSITIVE_INFINITY)
   if (leasedUntil > most + ROOM_MS) {
     report(
@@ -87,13 +88,13 @@ export function extended(reading: Reading, life: Life, event: LeaseExtended): vo
 }
 
 /** A promotion: of a job that waited, when its time had come. */
-export function promoted(reading: Reading, life: Life, { job, at, to = 'ready' }: JobPromoted): void {
+export function promoted(reading: Reading, life: Life, { job, at, to = 'ready', strayed }: JobPromoted): void {
   if (isFinished(life.state)) {
     report(reading, 'I13', job, `became ${to} at ${shown(at)} when it was ${life.state}`)
   } else if (life.lease !== null) {
     report(reading, 'I3', job, `became ${to} at ${shown(at)} while it was running under fence ${life.lease.fence}`)
     life.lease = null
-  } else if (to === 'ready' && life.dueAt !== null && at < life.dueAt - ROOM_MS) {
+  } else if (strayed !== true && to === 'ready' && life.dueAt !== null && at < life.dueAt - ROOM_MS) {
     report(reading, 'I8', job, `became ready ${since(at, life.dueAt)} before its time, ${shown(life.dueAt)}`)
   }
   if (life.state === 'blocked') checkParents(reading, life)

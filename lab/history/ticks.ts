@@ -24,18 +24,18 @@ export class Ticks {
   /** Takes a tick, in the store's order. */
   fired(event: TickFired): void {
     this.#reading.counts.ticks++
-    const { schedule, tick, at, job } = event
+    const { schedule, tick, at, job, strayed } = event
     let ticks = this.#fired.get(schedule)
     if (ticks === undefined) {
       ticks = new Map()
       this.#fired.set(schedule, ticks)
     }
     if (ticks.has(tick)) report(this.#reading, 'I7', job, `${schedule} fired its tick ${shown(tick)} twice`)
-    if (at < tick - ROOM_MS) {
+    if (strayed !== true && at < tick - ROOM_MS) {
       report(this.#reading, 'I7', job, `${schedule} fired its tick ${shown(tick)} at ${shown(at)}, before its time`)
     }
-    if (job === null) this.#checkSkipped(event)
-    else this.#lastJob.set(schedule, job)
+    if (job !== null) this.#lastJob.set(schedule, job)
+    else if (strayed !== true) this.#checkSkipped(event)
     ticks.set(tick, event)
   }
 

@@ -3,13 +3,14 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findBinaries } from '../../src/stores/postgres/embedded/binaries.js'
 import { type Runner, runProgram, startProgram } from '../../src/stores/postgres/embedded/programs.js'
 import { chooseRunner } from '../../src/stores/postgres/embedded/run-as.js'
+import { faketimeLibrary, ServerClock } from './server-clock.js'
 
 export interface ServerOptions {
   /** Folder with initdb and postgres. Default: the ones the package brings. */
@@ -18,6 +19,8 @@ export interface ServerOptions {
   readonly password?: string
   /** Server settings beside the usual ones. */
   readonly settings?: Readonly<Record<string, string>>
+  /** True loads a clock into it that can be set. Takes Debian's libfaketime. */
+  readonly hasClock?: boolean
 }
 
 const START_MS = 60_000
@@ -28,6 +31,8 @@ export class PostgresServer {
   readonly #programs: string
   readonly #runner: Runner
   readonly #settings: Readonly<Record<string, string>>
+  /** Null for a server with the machine's own clock. */
+  clock: ServerClock | null = null
   #child: ChildProcess | null = null
 
   private constructor(
@@ -63,6 +68,7 @@ export class PostgresServer {
     const command = [join(programs, 'initdb'), '-D', layout.data, '-U', 'holdfast', '-N', '--no-locale', '-E', 'UTF8']
     const made = await runProgram(runner, [...command, ...auth], START_MS)
     if (made.code !== 0) throw new Error(`initdb failed: ${made.output}`)
+    if (options.hasClock === true) server.clock = await openClock(folder)
     await server.start()
     return server
   }
@@ -94,7 +100,9 @@ export class PostgresServer {
     }
     const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const command = [join(this.#programs, 'postgres'), '-D', join(this.folder, 'data'), ...flags]
-    const child = startProgram(this.#runner, command, { stdio: ['ignore', 'ignore', 'pipe'] })
+    const options = { stdio: ['ignore', 'ignore', 'pipe'] as ['ignore', 'ignore', 'pipe'] }
+    const environment = this.clock === null ? {} : { env: { ...process.env, LC_ALL: 'C', ...this.clock.environment } }
+    const child = startProgram(this.#runner, command, { ...options, ...environment })
     this.#child = child
     let said = ''
     await new Promise<void>((resolve, reject) => {
@@ -105,6 +113,12 @@ export class PostgresServer {
       child.once('exit', (code) => reject(new Error(`postgres ended with ${code}: ${said}`)))
     })
     child.removeAllListeners('exit')
+  }
+
+  /** Gives a folder to the user the server runs as. */
+  async adopt(folder: string): Promise<void> {
+    const { user } = this.#runner
+    if (user !== null) await chown(folder, user.uid, user.gid)
   }
 
   /** SIGQUIT ends it at once as `-m immediate` does, SIGINT tidily, SIGKILL as a crash. */
@@ -121,6 +135,13 @@ export class PostgresServer {
     await this.stop('SIGQUIT')
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5 })
   }
+}
+
+function openClock(folder: string): Promise<ServerClock> {
+  const library = faketimeLibrary()
+  if (library === null)
+    throw new Error('a server with a clock of its own takes libfaketime: run `apt-get install -y libfaketime` as root')
+  return ServerClock.open(library, folder)
 }
 
 /** A port nobody listens on at this moment. */

@@ -20,6 +20,7 @@ const UNANNOUNCED_FACTOR = 8
 // no more than this, so that a store that answers too late does not lose a batch with every try.
 const PROBE_JOBS = 10
 const OFFER_WAIT_MS = 10
+const REFILL_PART = 8
 
 export interface FetcherDeps {
   readonly store: Store
@@ -58,6 +59,8 @@ export class Fetcher {
   #pauseMs: number
   #pauseMaxMs: number
   #turn = 0
+  /** Queues that had nothing when they were last asked. */
+  readonly #dry = new Set<string>()
 
   constructor(deps: FetcherDeps) {
     this.#deps = deps
@@ -201,25 +204,38 @@ export class Fetcher {
     let full: string[] = []
     let isRefill = false
     let count = 0
+    const roomAtFirst = this.#room()
     for (let room = this.#room(); room > 0; room = this.#room()) {
       if (unasked.length === 0) {
         // One that never runs dry must not keep the round from ending: the others get their turn again in the next.
         if (isRefill || full.length === 0 || full.length === settings.queues.length) break
+        // What queues that were empty left is not worth a way of its own.
+        if (room * REFILL_PART < roomAtFirst) break
         isRefill = true
         unasked = full
         full = []
       }
-      const shares = splitRoom(unasked, room)
+      const shares = splitRoom(unasked, room, this.#dry)
       const asked = shares.filter(({ limit }) => limit > 0)
       const jobs = await this.#claim(asked, room)
       this.#contact.found()
       count += jobs.length
       full.push(...stillFull(asked, jobs))
+      this.#learnDry(asked, jobs)
       // With less room than queues the last of them are asked when the first have nothing.
       unasked = unasked.slice(asked.length)
     }
     this.#mayBeMore = unasked.length + full.length > 0
     return count
+  }
+
+  #learnDry(asked: readonly Share[], jobs: readonly ClaimedJob[]): void {
+    if (asked.length === 1) return
+    const given = new Set(jobs.map(({ queue }) => queue))
+    for (const { queue } of asked) {
+      if (given.has(queue)) this.#dry.delete(queue)
+      else this.#dry.add(queue)
+    }
   }
 
   #room(): number {

@@ -8,8 +8,26 @@ export interface Share {
   readonly limit: number
 }
 
-/** Splits `room` evenly; what is left over goes to the first queues. A queue may get nothing when there is little room. */
-export function splitRoom(queues: readonly string[], room: number): readonly Share[] {
+/** A queue that was empty gets one part in so many of the room: enough to see that it no longer is. */
+const DRY_PART = 16
+const NONE: ReadonlySet<string> = new Set()
+
+/** Splits `room` evenly over the queues that had jobs when they were last asked, and leaves a little for those that had none (`dry`).
+ *  What is left over goes to the first queues. A queue may get nothing when there is little room. */
+export function splitRoom(queues: readonly string[], room: number, dry: ReadonlySet<string> = NONE): readonly Share[] {
+  const dryCount = dry.size === 0 ? 0 : queues.filter((queue) => dry.has(queue)).length
+  const even = Math.floor(room / queues.length)
+  const little = Math.ceil(room / DRY_PART)
+  if (dryCount === 0 || dryCount === queues.length || little >= even) return splitEvenly(queues, room)
+  const others = splitEvenly(
+    queues.filter((queue) => !dry.has(queue)),
+    room - dryCount * little,
+  )
+  let next = 0
+  return queues.map((queue) => (dry.has(queue) ? { queue, limit: little } : others[next++]!))
+}
+
+function splitEvenly(queues: readonly string[], room: number): readonly Share[] {
   const even = Math.floor(room / queues.length)
   const over = room % queues.length
   return queues.map((queue, index) => ({ queue, limit: even + (index < over ? 1 : 0) }))

@@ -92,6 +92,27 @@ describe('gathering', () => {
     expect(calls.map((jobs) => jobs.length)).toEqual([8, 2])
   })
 
+  test('a few timed jobs among many plain ones are written apart, and each call gets its own answer', async () => {
+    const { client, store, calls } = await openFaulty({})
+
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => client.enqueue('a', n, n % 25 === 7 ? { delay: '1m' } : {})),
+    )
+
+    expect(calls.map((jobs) => jobs.length)).toEqual([48, 2])
+    expect(payloads(calls)[1]).toEqual(['7', '32'])
+    const views = await Promise.all(answers.map(({ id }) => store.get(id)))
+    expect(views.map((view) => view!.payload)).toEqual(answers.map((_, n) => n))
+  })
+
+  test('few calls are written together, timed or not', async () => {
+    const { client, calls } = await openFaulty({})
+
+    await Promise.all([1, 2, 3].map((n) => client.enqueue('a', n, n === 2 ? { delay: '1m' } : {})))
+
+    expect(calls.map((jobs) => jobs.length)).toEqual([3])
+  })
+
   test('what was written is told once for each flush', async () => {
     const { client, heard } = await openFaulty({})
 

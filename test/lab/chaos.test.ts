@@ -45,6 +45,23 @@ describe('under chaos', () => {
     PATIENCE_MS,
   )
 
+  test(
+    'a database clock that jumps ten minutes ahead or five back costs no living worker its lease',
+    async () => {
+      const { code, result } = await chaos('--form', 'clock')
+
+      const { verdict, story } = result
+      expect(verdict.violations, story ?? '').toEqual([])
+      expect(verdict.counted).toEqual({ ok: true, reasons: [] })
+      expect(verdict.counts.faults).toEqual({ 'clock ahead': 3, 'clock back': 3 })
+      expect([verdict.counts.rescues, verdict.counts.lostLeases]).toEqual([0, 0])
+      // Every tick of the half hour that was skipped has been made up for.
+      expect(verdict.counts.ticks).toBeGreaterThan(1_800)
+      expect(code).toBe(0)
+    },
+    PATIENCE_MS,
+  )
+
   // A check that can't fail proves nothing: each of these mistakes is in the worker processes of its run.
   test.each([
     ['attempts are not counted', ['--calm']],

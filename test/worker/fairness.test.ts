@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { defineJob } from '../../src/client/define-job.js'
 import type { ClaimedJob } from '../../src/core/job.js'
+import type { ClaimRequest, Store } from '../../src/core/store.js'
 import { rotate, splitRoom, stillFull, takeTurns } from '../../src/worker/shares.js'
 import { gate, openStage, work } from './stage.js'
 
@@ -116,6 +117,75 @@ describe('shares of a claim', () => {
       { queue: 'c', limit: 2 },
     ])
     expect(splitRoom(['a', 'b', 'c'], 1).map(({ limit }) => limit)).toEqual([1, 0, 0])
+  })
+
+  test('a queue that was empty leaves most of the room to the others', () => {
+    const limits = (dry: readonly string[], room: number) =>
+      splitRoom(['a', 'b', 'c'], room, new Set(dry)).map(({ limit }) => limit)
+
+    expect(limits(['b'], 320)).toEqual([150, 20, 150])
+    expect(limits(['b'], 321)).toEqual([150, 21, 150])
+    expect(limits(['a', 'b'], 320)).toEqual([20, 20, 280])
+    expect(limits(['a', 'b', 'c'], 320)).toEqual([107, 107, 106])
+    expect(limits(['b'], 4)).toEqual([2, 1, 1])
+  })
+
+  test('a worker asks a queue that was empty for little, until it is no longer empty', async () => {
+    const stage = openStage()
+    const asked: number[] = []
+    const store = new Proxy(stage.store, {
+      get(target, method: keyof Store) {
+        if (method !== 'claim') return target[method]
+        return (request: ClaimRequest) => {
+          const share = request.queues.find(({ queue }) => queue === 'small')
+          if (share !== undefined) asked.push(share.limit)
+          return target.claim(request)
+        }
+      },
+    })
+    for (let index = 0; index < 200; index++) await stage.enqueue({ queue: 'busy' })
+    const worker = stage.worker(
+      { handlers: [work(() => {})], queues: ['busy', 'small'], concurrency: 64, prefetch: 0 },
+      store,
+    )
+
+    await worker.start()
+    await stage.clock.advance(1_000)
+    const whileEmpty = asked.splice(0)
+    await Promise.all(Array.from({ length: 200 }, () => stage.enqueue({ queue: 'small' })))
+    await stage.clock.advance(1_000)
+    await worker.stop()
+
+    expect(whileEmpty[0]).toBe(32)
+    // The last looks find both empty, and split evenly again.
+    expect(Math.max(...whileEmpty.slice(1, 4))).toBeLessThanOrEqual(4)
+    expect(Math.max(...asked)).toBeGreaterThan(30)
+    expect(stage.heard('job.settled')).toHaveLength(400)
+  })
+
+  test('a queue that was empty and fills gets its part at once', async () => {
+    const stage = openStage()
+    for (let index = 0; index < 400; index++) await stage.enqueue({ queue: 'busy' })
+    const order: string[] = []
+    const worker = stage.worker({
+      handlers: [
+        work(async (_payload, ctx) => {
+          order.push(ctx.queue)
+          if (order.length !== 100) return
+          await Promise.all(Array.from({ length: 40 }, () => stage.enqueue({ queue: 'late' })))
+        }),
+      ],
+      queues: ['busy', 'late'],
+      concurrency: 32,
+      prefetch: 0,
+    })
+
+    await worker.start()
+    await stage.clock.advance(1_000)
+    await worker.stop()
+
+    expect(order).toHaveLength(440)
+    expect(order.lastIndexOf('late')).toBeLessThan(300)
   })
 
   test('each turn begins with another queue', () => {

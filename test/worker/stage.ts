@@ -30,7 +30,8 @@ export interface Stage {
   /** Calls of a store method so far. */
   calls(method: keyof Store): number
   heard<Name extends HoldfastEvent['name']>(name: Name): EventNamed<Name>[]
-  worker(options: WorkerOptions): Worker
+  /** With another store than the stage's own, where one is given. */
+  worker(options: WorkerOptions, otherStore?: Store): Worker
   upkeep(options?: UpkeepOptions): Upkeep
   enqueue(job?: Partial<NewJob>): Promise<string>
   get(id: string): Promise<JobView>
@@ -58,9 +59,9 @@ export function openStage(): Stage {
     heal: () => faults.clear(),
     calls: (method) => counts.get(method) ?? 0,
     heard: (name) => events.filter((event) => event.name === name) as never,
-    worker: (options) =>
+    worker: (options, otherStore = store) =>
       new Worker(
-        { store, ports, emit, hasListeners: () => true, version: '0.0.0', host: 'test', pid: 1 },
+        { store: otherStore, ports, emit, hasListeners: () => true, version: '0.0.0', host: 'test', pid: 1 },
         { name: 'w', ...options },
       ),
     upkeep: (options) => new Upkeep({ store, ports, emit }, options),

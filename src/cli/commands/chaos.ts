@@ -7,7 +7,7 @@ import { EXIT } from '../exit-codes.js'
 
 interface ChaosFlags {
   readonly seed: number
-  readonly form: 'short' | 'long'
+  readonly form: 'short' | 'long' | 'clock'
   readonly jobs?: number
   readonly seconds?: number
   readonly rate?: number
@@ -28,7 +28,9 @@ export function addChaos(parent: Command, cli: Cli): void {
         'when one is violated, or when the run does not count because a planned fault did not happen.',
     )
     .option('--seed <number>', 'what decides the load and the plan', wholeNumber, 1)
-    .addOption(new Option('--form <form>', 'how much and how long').choices(['short', 'long']).default('short'))
+    .addOption(
+      new Option('--form <form>', 'how much and how long').choices(['short', 'long', 'clock']).default('short'),
+    )
     .option('--jobs <number>', 'how many must be accepted', wholeNumber)
     .option('--seconds <number>', 'over how long faults are spread', wholeNumber)
     .option('--rate <number>', 'enqueue calls each second', wholeNumber)
@@ -41,6 +43,7 @@ export function addChaos(parent: Command, cli: Cli): void {
   addExamples(command, [
     ['holdfast chaos', 'the short form: 20,000 jobs, 100 faults, about two minutes'],
     ['holdfast chaos --seed 42 --form long --json > chaos.json', 'the long form, as a document'],
+    ['holdfast chaos --form clock', "only the database's clock jumps (takes Debian's libfaketime)"],
     ["holdfast chaos --plant 'settle without fence' --jobs 2000", 'see that the check can fail'],
   ])
 }

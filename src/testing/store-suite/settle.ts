@@ -16,7 +16,7 @@ import {
   snoozed,
   succeeded,
 } from './samples.js'
-import { claimIds, claimJob, claimJobs, codeOf, startJob, stateOf, viewOf } from './steps.js'
+import { claimIds, claimJob, claimJobs, codeOf, startJob, stateOf, statesOf, viewOf } from './steps.js'
 
 const endings: Facts = {
   'a settled job is never claimed again': async ({ store, expect }) => {
@@ -33,6 +33,35 @@ const endings: Facts = {
     const answers = await store.settle([succeeded(job)])
 
     expect(answers).toEqual([{ id: job.id, fence: job.fence, result: 'settled', state: 'succeeded' }])
+  },
+
+  'many successes and a few other ends are answered each in its place': async ({ store, expect }) => {
+    await store.enqueue(newJobs(40))
+    const jobs = await claimJobs(store)
+    const endOf = (index: number) => (index % 10 === 3 ? retrying : index % 10 === 6 ? dead : succeeded)
+
+    const answers = await store.settle(jobs.map((job, index) => endOf(index)(job)))
+
+    const states = jobs.map((_, index) => (index % 10 === 3 ? 'retrying' : index % 10 === 6 ? 'dead' : 'succeeded'))
+    expect(answers).toEqual(
+      jobs.map(({ id, fence }, index) => ({ id, fence, result: 'settled', state: states[index] })),
+    )
+    expect(
+      await statesOf(
+        store,
+        jobs.map(({ id }) => id),
+      ),
+    ).toEqual(states)
+  },
+
+  'of a lease that is settled twice in one call the first end counts': async ({ store, expect }) => {
+    await store.enqueue(newJobs(40))
+    const jobs = await claimJobs(store)
+
+    await store.settle([retrying(jobs[0]!), ...jobs.map((job) => succeeded(job))])
+
+    expect(await stateOf(store, jobs[0]!.id)).toBe('retrying')
+    expect(await stateOf(store, jobs[1]!.id)).toBe('succeeded')
   },
 
   'a job that succeeds keeps its result, its worker and its times': async ({ store, clock, expect }) => {
