@@ -70,6 +70,7 @@ function readStore(
   { lines, ticks }: { lines: Lines; ticks: Ticks },
 ): void {
   for (const event of events) {
+    if (event.ev !== 'final') ticks.saw(event.at)
     if (event.ev === 'tick') {
       ticks.fired(event)
       continue

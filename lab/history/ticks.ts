@@ -16,9 +16,15 @@ export class Ticks {
   readonly #reading: Reading
   readonly #fired = new Map<string, Map<number, TickFired>>()
   readonly #lastJob = new Map<string, string>()
+  #latestAt = Number.NEGATIVE_INFINITY
 
   constructor(reading: Reading) {
     this.#reading = reading
+  }
+
+  /** The store's clock showed this time. One that is set back does not take back what was due before. */
+  saw(at: number): void {
+    if (at > this.#latestAt) this.#latestAt = at
   }
 
   /** Takes a tick, in the store's order. */
@@ -31,12 +37,12 @@ export class Ticks {
       this.#fired.set(schedule, ticks)
     }
     if (ticks.has(tick)) report(this.#reading, 'I7', job, `${schedule} fired its tick ${shown(tick)} twice`)
-    if (strayed !== true && at < tick - ROOM_MS) {
+    if (strayed !== true && this.#latestAt < tick - ROOM_MS) {
       report(this.#reading, 'I7', job, `${schedule} fired its tick ${shown(tick)} at ${shown(at)}, before its time`)
     }
     if (job !== null) this.#lastJob.set(schedule, job)
     else if (strayed !== true) this.#checkSkipped(event)
-    ticks.set(tick, event)
+    ticks.set(tick, { ...event, at: Math.max(at, this.#latestAt) })
   }
 
   /** A tick goes without a job only while the job of an earlier one is unfinished: one that is not stored yet is of the same firing. */
