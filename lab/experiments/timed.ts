@@ -108,8 +108,9 @@ async function observe({ place, config }: ExperimentContext<TimedConfig>, cast: 
   await producers.setPace(1)
   await pause(seconds * 1_000)
   await producers.setPace(0)
-  const { timedAccepted } = await producers.sample()
   const ran = await waitForTimed(ground, aheadMs + deadlineSeconds * 1_000)
+  // By now the last calls have been answered.
+  const { timedAccepted } = await producers.sample()
   const stretch = await sampler.cut()
   await sampler.stop()
   const { late, workersCpuUs, producersCpuUs, succeeded } = stretch
