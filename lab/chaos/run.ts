@@ -62,7 +62,10 @@ export async function runChaos(
   const plan = planFaults(settings)
   await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
   const hasClock = has(settings, 'clock ahead') || has(settings, 'clock back')
-  const server = await PostgresServer.open({ settings: { log_min_messages: 'log' }, hasClock })
+  const server = await PostgresServer.open({ settings: { log_min_messages: 'log' }, hasClock }).catch(async (error) => {
+    await disk?.close()
+    throw error
+  })
   const open: { fleet: FleetWorker[]; producers: Producer[] } = { fleet: [], producers: [] }
   try {
     await prepare(server, disk)
