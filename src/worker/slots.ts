@@ -3,7 +3,7 @@
 //
 // A job that was lost together with its worker before is a suspect. Few suspects run at a time, and the store is told before
 // each starts, so that a crash blames those that ran and not those that waited beside them. One that would be dead after one
-// more crash runs as the only suspect: no other job's crash is ever its death.
+// more crash is the only suspect until its settlement is confirmed: no other suspect's crash is ever its death.
 
 import type { ClaimedJob, Lease } from '../core/job.js'
 import { CRASHES_MAX } from '../core/limits.js'
@@ -58,6 +58,8 @@ export class Slots {
   #suspects: HeldJob[] = []
   #suspectCount = 0
   #suspectsRunning: HeldJob[] = []
+  /** The suspect on its last chance: it runs, or the store has yet to confirm what became of it. */
+  #lastChance: HeldJob | null = null
   #reserved = 0
   #isPumping = false
   #isClosed = false
@@ -176,8 +178,8 @@ export class Slots {
 
   #mayStartSuspect(next: HeldJob): boolean {
     const running = this.#suspectsRunning
+    if (this.#lastChance !== null) return false
     if (isLastChance(next)) return running.length === 0
-    if (running.some(isLastChance)) return false
     const nowMs = this.#deps.scope.clock.monotonic()
     const unproven = running.filter(({ startedMs }) => nowMs - startedMs < SUSPECT_PROVEN_MS)
     return unproven.length < Math.max(1, Math.floor(this.#deps.settings.concurrency * SUSPECT_SHARE))
@@ -204,6 +206,7 @@ export class Slots {
     } else {
       this.#suspectCount--
       this.#suspectsRunning.push(held)
+      if (isLastChance(held)) this.#lastChance = held
       void this.#startSuspect(held)
     }
   }
@@ -235,6 +238,13 @@ export class Slots {
     else if (held.crashes === 0) this.#waitingCount--
     else this.#suspectCount--
     if (this.#onEmpty.length > 0 && this.isEmpty) for (const tell of this.#onEmpty.splice(0)) tell()
+  }
+
+  /** The store has confirmed what became of the job, or never will. */
+  confirmed(held: HeldJob): void {
+    if (held !== this.#lastChance) return
+    this.#lastChance = null
+    this.pump()
   }
 
   #leaveSlot(held: HeldJob): void {

@@ -259,11 +259,13 @@ export class Worker {
       if (this.#state === 'draining' && held.settled.settlement.state === 'ready') this.#released++
     }
     this.#slots.remove(held)
+    if (held.settled === null) this.#slots.confirmed(held)
     this.#fetcher.nudge()
   }
 
   #onDone(held: HeldJob, answer: SettleResult | null): void {
     this.#table.drop(held.leaseSlot)
+    this.#slots.confirmed(held)
     if (answer === null) return
     const { id, type, queue, fence } = held.job
     if (answer.result === 'lost') {

@@ -147,6 +147,25 @@ describe('jobs that were lost with their worker before', () => {
 
     expect(started).toEqual([1, 1])
   })
+
+  test('the next suspect waits until the settlement of one on its last chance is confirmed', async () => {
+    const stage = openStage()
+    await enqueueSuspects(stage, 2)
+    await loseWorker(stage)
+    const began: string[] = []
+    const worker = stage.worker({ handlers: [work((_payload, ctx) => void began.push(ctx.id))] })
+
+    stage.fail(['settle'])
+    const ticking = worker.tick()
+    await stage.clock.advance(1_000)
+    const beganUnconfirmed = began.length
+    stage.heal()
+    await stage.clock.advance(60_000)
+    await ticking
+
+    expect(beganUnconfirmed).toBe(1)
+    expect(began).toHaveLength(2)
+  })
 })
 
 /** How many jobs a worker whose handlers never end has started by each of these times. */
