@@ -1,5 +1,6 @@
 // Contenders side by side: every measure in rounds, everyone in turn, medians at the end.
 
+import { closeAlsoWhenInterrupted } from '../interrupt.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
 import { RedisServer } from '../servers/redis.js'
@@ -8,7 +9,6 @@ import { CONTENDERS } from './contenders/all.js'
 import { installPeers } from './contenders/peers.js'
 import { POSTGRES_SETTINGS } from './database.js'
 import { describeMachine, versionsOf, writeDocument } from './document.js'
-import { closeWhenInterrupted } from './interrupt.js'
 import { MEASURES, type Scale } from './measures.js'
 import { type Failure, measureOnce, type Result, type TestServers } from './run.js'
 import { type Absence, summariseAll, summaryTable } from './summary.js'
@@ -25,14 +25,13 @@ export async function compare(chosen: CompareArguments): Promise<number> {
   if (chosen.contenders.some((name) => name !== 'holdfast' && name !== 'bare-sql')) installPeers()
   const postgres = await PostgresServer.open({ settings: POSTGRES_SETTINGS })
   const redis = stores.has('redis') ? await RedisServer.open() : null
-  const close = () => Promise.all([postgres.close(), redis?.close()])
-  const forget = closeWhenInterrupted(close)
+  const closeAll = () => Promise.all([postgres.close(), redis?.close()])
+  const close = closeAlsoWhenInterrupted(closeAll)
   try {
     const outcome = await measureAll({ postgres, redis }, chosen, scale)
     await report(outcome, { postgres, redis }, chosen, scale)
     return outcome.failures.length === 0 ? 0 : 1
   } finally {
-    forget()
     await close()
   }
 }

@@ -3,6 +3,7 @@
 import { openHoldfast } from '../../src/index.js'
 import { createServer } from '../../src/server/index.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
+import { closeAlsoWhenInterrupted } from '../interrupt.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
 import type { DashboardArguments } from './arguments.js'
@@ -10,7 +11,6 @@ import { fillStore } from './dashboard/fill.js'
 import { ask, dashboardRequests, findKnownJobs } from './dashboard/requests.js'
 import { freshDatabase, POSTGRES_SETTINGS, withClient } from './database.js'
 import { describeMachine, versionsOf, writeDocument } from './document.js'
-import { closeWhenInterrupted } from './interrupt.js'
 import { median } from './statistics.js'
 import { printTable } from './table.js'
 
@@ -29,7 +29,7 @@ interface Timed {
 export async function dashboard({ isQuick, isJson }: DashboardArguments): Promise<number> {
   const jobs = isQuick ? 50_000 : 1_000_000
   const postgres = await PostgresServer.open({ settings: POSTGRES_SETTINGS })
-  const forget = closeWhenInterrupted(() => postgres.close())
+  const close = closeAlsoWhenInterrupted(() => postgres.close())
   try {
     const url = await freshDatabase(postgres.url)
     const store = await postgresStore(url)
@@ -52,8 +52,7 @@ export async function dashboard({ isQuick, isJson }: DashboardArguments): Promis
     }
     return slow.length === 0 ? 0 : 1
   } finally {
-    forget()
-    await postgres.close()
+    await close()
   }
 }
 

@@ -3,6 +3,7 @@
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { closeAlsoWhenInterrupted } from '../interrupt.js'
 import { drawFigure } from '../plot.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
@@ -11,7 +12,6 @@ import { POSTGRES_SETTINGS } from './database.js'
 import { describeMachine, versionsOf, writeDocument } from './document.js'
 import { GROWTH_MEASURES } from './growth/all.js'
 import type { GrowthContext, GrowthResult } from './growth/measure.js'
-import { closeWhenInterrupted } from './interrupt.js'
 import { printTable } from './table.js'
 
 /** Measures what was chosen and returns the exit code: 1 when a measure failed. */
@@ -19,7 +19,7 @@ export async function growth(chosen: GrowthArguments): Promise<number> {
   const out = chosen.out ?? (await mkdtemp(join(tmpdir(), 'holdfast-plots-')))
   await mkdir(out, { recursive: true })
   const postgres = await PostgresServer.open({ settings: POSTGRES_SETTINGS })
-  const forget = closeWhenInterrupted(() => postgres.close())
+  const close = closeAlsoWhenInterrupted(() => postgres.close())
   const measured: object[] = []
   const failures: { readonly measure: string; readonly error: string }[] = []
   try {
@@ -48,8 +48,7 @@ export async function growth(chosen: GrowthArguments): Promise<number> {
       })
     }
   } finally {
-    forget()
-    await postgres.close()
+    await close()
   }
   return failures.length === 0 ? 0 : 1
 }

@@ -105,6 +105,8 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
       process.kill(rows[0].pid, 'SIGKILL')
       begin()
     })
+    // It recovers. Were its disk full meanwhile, it would give up.
+    await untilUp(server)
   },
   'stop server': async ({ server }, fault, begin) => {
     await server.stop(fault.luck < 0.5 ? 'SIGQUIT' : 'SIGINT')
@@ -272,6 +274,13 @@ export async function onServer<T>(server: PostgresServer, work: (sql: pg.Client)
       await sql.end().catch(() => {})
     }
   }
+}
+
+/** Waits until the server answers. A connection may be cut because the server has just noticed what befell it. */
+async function untilUp(server: PostgresServer): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS
+  while ((await onServer(server, (sql) => sql.query('SELECT'))) === null && performance.now() < deadline)
+    await sleep(200)
 }
 
 /** Right after it was stopped at once, what its backends held may not be free yet. */

@@ -12,6 +12,7 @@ import { checkHistory } from '../history/check.js'
 import type { HistoryEvent, RunBegun } from '../history/events.js'
 import { smallestOffender, tellStory } from '../history/story.js'
 import type { Verdict } from '../history/verdict.js'
+import { closeAlsoWhenInterrupted } from '../interrupt.js'
 import { say } from '../say.js'
 import { FillableDisk } from '../servers/fillable-disk.js'
 import { PostgresServer } from '../servers/postgres.js'
@@ -67,9 +68,19 @@ export async function runChaos(
     throw error
   })
   const open: { fleet: FleetWorker[]; producers: Producer[] } = { fleet: [], producers: [] }
+  const closeAll = async () => {
+    await Promise.allSettled([
+      ...open.fleet.map((worker) => worker.stop()),
+      ...open.producers.map((producer) => producer.close()),
+    ])
+    await server.close()
+    await disk?.close()
+  }
+  const close = closeAlsoWhenInterrupted(closeAll)
   try {
     await prepare(server, disk)
     const scene = { ...(await openScene(server, folder, settings, open)), disk }
+    say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are to come`)
     const run = await play(scene, plan, settings)
     await Promise.all([
       ...scene.fleet.map((worker) => worker.stop()),
@@ -88,12 +99,7 @@ export async function runChaos(
       complaints: scene.fleet.flatMap(({ complaints }) => complaints),
     }
   } finally {
-    await Promise.allSettled([
-      ...open.fleet.map((worker) => worker.stop()),
-      ...open.producers.map((producer) => producer.close()),
-    ])
-    await server.close()
-    await disk?.close()
+    await close()
   }
 }
 

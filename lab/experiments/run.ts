@@ -7,8 +7,8 @@ import { checkWhole } from '../../src/core/check.js'
 import { HoldfastError, show } from '../../src/core/errors.js'
 import { VERSION } from '../../src/version.js'
 import { describeMachine } from '../bench/document.js'
-import { closeWhenInterrupted } from '../bench/interrupt.js'
 import { printTable } from '../bench/table.js'
+import { closeAlsoWhenInterrupted } from '../interrupt.js'
 import { drawFigure } from '../plot.js'
 import { say } from '../say.js'
 import { EXPERIMENTS } from './all.js'
@@ -55,7 +55,7 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
   await mkdir(out, { recursive: true })
   say(`── ${name}: ${experiment.about} (${form} form, seed ${seed})`)
   const place = await openPlace(url)
-  const forget = closeWhenInterrupted(() => place.close())
+  const close = closeAlsoWhenInterrupted(() => place.close())
   try {
     const beganMs = performance.now()
     const date = new Date().toISOString()
@@ -84,8 +84,7 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
     say(`${name} took ${Math.round(tookSeconds)} s`)
     return { ok, document }
   } finally {
-    forget()
-    await place.close()
+    await close()
   }
 }
 

@@ -1,6 +1,10 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { PLANTS } from '../../lab/chaos/plants.js'
 import type { ChaosResult } from '../../lab/chaos/run.js'
 
@@ -29,6 +33,14 @@ function chaos(...words: string[]): Promise<Ran> {
 }
 
 describe('under chaos', () => {
+  let folder: string
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'holdfast-chaos-test-'))
+    // The server may run as another user.
+    await chmod(folder, 0o755)
+  })
+  afterEach(() => rm(folder, { recursive: true, force: true }))
+
   test(
     'no job is lost, doubled, settled after its fence, and no tick missed',
     async () => {
@@ -79,12 +91,30 @@ describe('under chaos', () => {
         '8',
         '--rate',
         '80',
+        '--keep',
+        folder,
         ...words,
       )
 
       const found = new Set<string>(result.verdict.violations.map(({ invariant }) => invariant))
       expect([...found].filter((invariant) => PLANTS[plant]!.invariants.includes(invariant)).length).toBeGreaterThan(0)
       expect(code).toBe(7)
+    },
+    PATIENCE_MS,
+  )
+
+  test(
+    'a run that is told to end leaves no server, no worker and no disk behind',
+    async () => {
+      const env = { ...process.env, TMPDIR: folder }
+      const child = spawn(process.execPath, [CLI, 'chaos'], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+      const ended = once(child, 'exit')
+      await once(child.stderr, 'data')
+      child.kill('SIGTERM')
+
+      expect(await ended).toEqual([130, null])
+      // The histories so far stay; the folders of the server and of the disk are gone.
+      expect((await readdir(folder)).map((name) => name.replace(/-[^-]+$/, ''))).toEqual(['holdfast-chaos'])
     },
     PATIENCE_MS,
   )

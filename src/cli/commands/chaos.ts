@@ -41,7 +41,7 @@ export function addChaos(parent: Command, cli: Cli): void {
     .option('--json', 'print the verdict as JSON')
     .action((flags: ChaosFlags) => chaos(cli, flags))
   addExamples(command, [
-    ['holdfast chaos', 'the short form: 20,000 jobs, 100 faults, about two minutes'],
+    ['holdfast chaos', 'the short form: 20,000 jobs, 127 faults, within three minutes'],
     ['holdfast chaos --seed 42 --form long --json > chaos.json', 'the long form, as a document'],
     ['holdfast chaos --form clock', "only the database's clock jumps (takes Debian's libfaketime)"],
     ["holdfast chaos --plant 'settle without fence' --jobs 2000", 'see that the check can fail'],
