@@ -39,8 +39,8 @@ SELECT place::float8 AS place, (extract(epoch FROM at) * 1000)::float8 AS at,
        (extract(epoch FROM began) * 1000)::float8 AS began, tx, source, id::text AS id, fence::float8 AS fence,
        attempt, crashes, (extract(epoch FROM moment) * 1000)::float8 AS moment, word, facts
   FROM ${WITNESS}.changes
- WHERE place > $1
- ORDER BY place
+ WHERE changes.place > $1
+ ORDER BY changes.place
  LIMIT ${PAGE}`
 
 /** Every step of every job's life, as the store's triggers wrote it. */

@@ -28,7 +28,6 @@ import { watchSchema } from './watch.js'
 import { SPECIAL } from './work.js'
 
 const SCHEMA = 'holdfast'
-const DRAIN_MS = 120_000
 // With a mistake planted some jobs may never end, and the rest has told enough.
 const DRAIN_PLANTED_MS = 15_000
 const EVERY_SECOND = '* * * * * *'
@@ -189,8 +188,8 @@ async function playLane(scene: Scene, lane: readonly PlannedFault[]): Promise<vo
   }
 }
 
-function drainMsOf({ plant }: ChaosSettings): number {
-  return plant === null ? DRAIN_MS : DRAIN_PLANTED_MS
+function drainMsOf({ plant, drainSeconds }: ChaosSettings): number {
+  return plant === null ? drainSeconds * 1_000 : DRAIN_PLANTED_MS
 }
 
 /** Schedules fire until the covered span is over; then until nothing is left. */

@@ -47,6 +47,8 @@ export interface ChaosSettings {
   readonly perSecond: number
   /** Over how long faults are spread. */
   readonly seconds: number
+  /** By when every job must have finished, from the moment that everything is whole again. */
+  readonly drainSeconds: number
   readonly leaseMs: number
   readonly concurrency: number
   /** How many jobs a worker claims ahead of a free slot: all of them are lost with it when it is killed. */
@@ -101,6 +103,7 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   jobs: 20_000,
   perSecond: 300,
   seconds: 60,
+  drainSeconds: 120,
   leaseMs: 2_000,
   concurrency: 40,
   prefetch: 1_000,
@@ -121,6 +124,7 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
     jobs: 500_000,
     perSecond: 600,
     seconds: 780,
+    drainSeconds: 600,
     faults: Object.fromEntries(Object.entries(SHORT_FAULTS).map(([kind, count]) => [kind, count * 5])),
   },
   clock: {

@@ -11,8 +11,8 @@ import type { Kind, Payload } from './plan-jobs.js'
 export interface HandlerWorld {
   readonly incarnation: Incarnation
   readonly link: Link
-  /** Takes the whole process down. */
-  crash(): void
+  /** The job takes the whole process down. */
+  crash(job: string): void
 }
 
 /** Handlers for every kind of job, in one process. */
@@ -87,8 +87,8 @@ const BEHAVIOURS: Readonly<Record<Kind, Behaviour>> = {
     return null
   },
   stuck: () => new Promise(() => {}),
-  poison: async (world) => {
-    world.crash()
+  poison: async (world, { ctx }) => {
+    world.crash(ctx.id)
     return new Promise(() => {})
   },
   blocking: async (world, { payload, ctx }) => {

@@ -85,11 +85,22 @@ export function drawActs(chance: Chance, terms: ActTerms): PlannedAct[] {
   for (let index = 0; index < count; index++) acts.push(drawEnqueue(chance, drawer, terms))
   for (const kind of terms.harmful) {
     const atMs = chance.between(0, terms.healMs * 0.6)
-    acts.push({ ...plainEnqueue(chance, atMs), jobs: [drawer.draw(kind)], isTogether: false, child: null })
+    const jobs = [drawer.draw(kind)]
+    acts.push({ ...plainEnqueue(chance, atMs), jobs, isTogether: false, child: null })
+    if (kind === 'poison') acts.push(drawCompany(chance.fork('company'), drawer, { atMs, queue: jobs[0]!.queue }))
   }
   const operations = chance.pick([0, 0, 3, 10])
   for (let index = 0; index < operations; index++) acts.push(drawOperation(chance, terms))
   return acts
+}
+
+/** Jobs beside one that takes its process down: again and again they are in the same hands. */
+function drawCompany(chance: Chance, drawer: JobDrawer, { atMs, queue }: { atMs: number; queue: string }): PlannedAct {
+  const jobs = Array.from({ length: chance.pick([0, 1, 4, 8]) }, () => ({
+    ...drawer.draw('quick'),
+    ...{ queue, priority: 0, delayMs: null, maxAttempts: 5 },
+  }))
+  return { ...plainEnqueue(chance, atMs), jobs, isTogether: false, child: null }
 }
 
 function plainEnqueue(chance: Chance, atMs: number): { act: 'enqueue'; atMs: number; process: number } {

@@ -192,6 +192,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['I8'],
     ['job.runAtMs <= nowMs', 'job.runAtMs <= nowMs + 500'],
   ),
+  bug(
+    'a suspect on its last chance counts as gone before its settlement is confirmed',
+    'worker/worker.js',
+    ['I5'],
+    ['if (held.settled === null)\n            this.#slots.confirmed(held);', 'this.#slots.confirmed(held);'],
+  ),
   bug('nobody promotes', 'upkeep/upkeep.js', ['I14'], ['this.#promote.start(0);', '']),
   bug(
     'claims do not look at the priority',

@@ -97,7 +97,8 @@ class Run {
     this.#checkLate()
     const history = [this.#begun(), ...this.#history]
     const verdict = checkHistory(history)
-    const violations = [...verdict.violations, ...this.#server.truth.order.violations, ...this.#violations]
+    const { order, blame } = this.#server.truth
+    const violations = [...verdict.violations, ...order.violations, ...blame.violations, ...this.#violations]
     return { plan: this.#plan, history, verdict, violations, steps: timeline.count, virtualMs: timeline.nowMs }
   }
 

@@ -87,7 +87,10 @@ export class SimulatedProcess {
     if (this.#isOver) return this.end()
     if (isHeard) holdfast.on(() => {})
     if (!hasWorker) return
-    const crash = () => this.crash(this.#chance.between(200, 1_500))
+    const crash = (job: string) => {
+      this.#deps.server.truth.blame.killed(job)
+      this.crash(this.#chance.between(200, 1_500))
+    }
     const handlers = handlersOf({ incarnation, link, crash })
     const { leaseMs: lease, drainMs: drain } = plan
     await holdfast.worker({ handlers, queues, concurrency, prefetch, pollMin, lease, drain }).start()

@@ -5,6 +5,7 @@ import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
 import type { JobState } from '../../src/core/states.js'
 import type { Job, Memory } from '../../src/stores/memory/memory.js'
 import type { HistoryEvent, JobOperated, StoreEvent } from '../history/events.js'
+import { Blame } from './blame.js'
 import { Order } from './order.js'
 
 /** A call that was just applied. */
@@ -43,6 +44,7 @@ type Unnumbered = StoreEvent extends infer Event
 /** Watches one memory. */
 export class Truth {
   readonly order: Order
+  readonly blame: Blame
   /** The first lease that had run out when something was heard of it again. */
   late: { readonly job: string; readonly byMs: number } | null = null
   readonly #memory: Memory
@@ -56,6 +58,7 @@ export class Truth {
     this.#memory = memory
     this.#write = write
     this.order = new Order(memory)
+    this.blame = new Blame(memory)
   }
 
   /** Writes down what the call changed. */
