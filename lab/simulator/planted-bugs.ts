@@ -74,7 +74,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'the first place of the lease table is not extended',
     'worker/lease-table.js',
     ['I12'],
-    ['for (let at = HEAD_BYTES; at < this.buffer', 'for (let at = HEAD_BYTES + SLOT_BYTES; at < this.buffer'],
+    ['for (let at = HEAD_BYTES; at < end', 'for (let at = HEAD_BYTES + SLOT_BYTES; at < end'],
   ),
   bug('nobody hears of a lost lease', 'worker/worker.js', ['I15'], ['this.#slots.find(lost)', '[]']),
   // Rescue.

@@ -14,9 +14,11 @@ const ID = 24
 const VERSION = 60
 const SLOT_BYTES = 64
 
-// Bytes in front of the slots: the main thread's time as float64, and the count of its ticks as int32.
+// Bytes in front of the slots: the main thread's time as float64, the count of its ticks as int32, and how many slots, from the
+// first on, have ever been used as int32.
 const TICK_TIME = 0
 const TICK_COUNT = 2
+const USED = 3
 const HEAD_BYTES = 64
 
 /** What the heartbeat needs to know of one lease. */
@@ -64,6 +66,7 @@ export class LeaseTable {
     this.#floats[at / 8 + STARTED] = Number.NaN
     this.#floats[at / 8 + TIMEOUT] = Number.NaN
     Atomics.add(this.#ints, (at + VERSION) / 4, 1)
+    if (slot >= this.#ints[USED]!) Atomics.store(this.#ints, USED, slot + 1)
     return slot
   }
 
@@ -83,7 +86,8 @@ export class LeaseTable {
   /** All leases held now. */
   read(): HeldLease[] {
     const held: HeldLease[] = []
-    for (let at = HEAD_BYTES; at < this.buffer.byteLength; at += SLOT_BYTES) {
+    const end = HEAD_BYTES + Atomics.load(this.#ints, USED) * SLOT_BYTES
+    for (let at = HEAD_BYTES; at < end; at += SLOT_BYTES) {
       const version = Atomics.load(this.#ints, (at + VERSION) / 4)
       if ((version & 1) === 0) continue
       const lease = this.#readSlot(at)
