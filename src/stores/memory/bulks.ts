@@ -4,6 +4,7 @@ import { BULK_BATCH_MAX, type BulkProgress, type BulkState, type BulkView, type 
 import type { CancelResult, RequeueResult } from '../../core/store.js'
 import { writeLine } from './audit.js'
 import { cancel } from './cancel.js'
+import { copyOf } from './copy.js'
 import { matchingJobs } from './list.js'
 import type { KeptBulk, Memory } from './memory.js'
 import { compareText } from './ordered.js'
@@ -14,7 +15,7 @@ export function startBulk(memory: Memory, bulk: NewBulk, nowMs: number): BulkVie
   if (known !== undefined) return viewOf(known)
   const now = new Date(nowMs)
   const fresh = { matched: 0, done: 0, refused: 0, createdAt: now, updatedAt: now, error: null, cursor: null }
-  const kept: KeptBulk = { ...structuredClone(bulk), state: 'waiting', ...fresh }
+  const kept: KeptBulk = { ...copyOf(bulk), state: 'waiting', ...fresh }
   memory.bulks.set(bulk.id, kept)
   const { action, filter, limit, perSecond } = bulk
   const details = { action, filter, limit, perSecond }

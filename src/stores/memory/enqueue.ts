@@ -3,6 +3,7 @@
 import type { Enqueued, NewJob } from '../../core/job.js'
 import type { ClaimOnEnqueue } from '../../core/offer.js'
 import { claimOne } from './claim.js'
+import { copyOf } from './copy.js'
 import { keyHolder, takeKey } from './keys.js'
 import { entryOf, FRONT, type Job, type Memory, NORMAL, openQueue } from './memory.js'
 import { goOn, put, putReady, putTimed } from './moves.js'
@@ -66,7 +67,7 @@ function withState(memory: Memory, answer: Written): Enqueued {
 
 function blankJob(newJob: NewJob, schedule: Job['schedule'], nowMs: number): Job {
   return {
-    facts: structuredClone(newJob),
+    facts: copyOf(newJob),
     createdAtMs: nowMs,
     schedule,
     state: 'blocked',

@@ -2,6 +2,7 @@
 
 import type { QueueSettings, QueueView } from '../../core/job.js'
 import { writeLine } from './audit.js'
+import { copyOf } from './copy.js'
 import { type Memory, openQueue } from './memory.js'
 import { compareText } from './ordered.js'
 
@@ -25,7 +26,7 @@ export function setQueue(
   { by, nowMs }: { readonly by: string; readonly nowMs: number },
 ): void {
   writeLine(memory, { actor: by, action: 'set queue', target: name, details: settings }, nowMs)
-  openQueue(memory, name).settings = structuredClone(settings)
+  openQueue(memory, name).settings = copyOf(settings)
 }
 
 export function queues(memory: Memory): QueueView[] {

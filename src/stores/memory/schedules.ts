@@ -4,6 +4,7 @@ import type { Schedule, ScheduleView } from '../../core/job.js'
 import { isFinished } from '../../core/states.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/store.js'
 import { writeLine } from './audit.js'
+import { copyOf } from './copy.js'
 import { enqueueTick } from './enqueue.js'
 import { entryOf, type KeptSchedule, type Memory } from './memory.js'
 import { compareText } from './ordered.js'
@@ -58,7 +59,7 @@ export function setSchedule(memory: Memory, schedule: Schedule, nextAtMs: number
   const kept = known ?? { schedule, paused: false, nextAtMs, lastAtMs: null, lastJobId: null }
   const { cron, zone } = kept.schedule
   if (cron !== schedule.cron || zone !== schedule.zone) kept.nextAtMs = nextAtMs
-  kept.schedule = structuredClone(schedule)
+  kept.schedule = copyOf(schedule)
   memory.schedules.set(schedule.name, kept)
   return scheduleView(kept)
 }

@@ -3,6 +3,7 @@
 import type { SettledJob } from '../../core/job.js'
 import { isFinished } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
+import { copyOf } from './copy.js'
 import { FRONT, heldJob, type Job, type Memory } from './memory.js'
 import { putFinished, putReady, putTimed, take, unblock } from './moves.js'
 
@@ -45,7 +46,7 @@ function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number):
       worker: lease.worker,
       startedAt: new Date(startedAtMs),
       finishedAt: new Date(nowMs),
-      error: structuredClone(error),
+      error: copyOf(error),
     })
   }
   take(memory, job)
@@ -62,7 +63,7 @@ function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number):
       ...ending,
       result: null,
       reason: settlement.reason,
-      error: structuredClone(error),
+      error: copyOf(error),
     })
   else putFinished(memory, job, settlement.state, ending)
 }

@@ -18,6 +18,7 @@ import { begin } from './begin.js'
 import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
+import { copyOf } from './copy.js'
 import { deadGroups } from './dead-groups.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
@@ -49,7 +50,7 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
   // Each call is one step that nothing comes between. Its answer is a copy, so that no caller holds a part of the memory.
   const call = async <T>(step: (nowMs: number) => T): Promise<T> => {
     if (isClosed) throw new HoldfastError('closed', 'the memory store is closed: open another one')
-    const answer = structuredClone(step(Math.floor(clock.now())))
+    const answer = copyOf(step(Math.floor(clock.now())))
     announce(memory, listeners)
     return answer
   }

@@ -2,12 +2,13 @@
 
 import type { WorkerBeat, WorkerView } from '../../core/job.js'
 import { WORKER_LIVE_MS } from '../../core/operating.js'
+import { copyOf } from './copy.js'
 import type { Memory } from './memory.js'
 import { compareText } from './ordered.js'
 
 export function beat(memory: Memory, worker: WorkerBeat, nowMs: number): void {
   const startedAt = memory.workers.get(worker.id)?.startedAt ?? new Date(nowMs)
-  memory.workers.set(worker.id, { ...structuredClone(worker), startedAt, seenAt: new Date(nowMs) })
+  memory.workers.set(worker.id, { ...copyOf(worker), startedAt, seenAt: new Date(nowMs) })
 }
 
 export function leave(memory: Memory, workerId: string): void {
