@@ -38,6 +38,8 @@ const SCHEDULES = [
 
 export interface ChaosResult {
   readonly seed: number
+  /** Of the code that ran; null where it is not known. */
+  readonly commit: string | null
   readonly seconds: number
   readonly verdict: Verdict
   /** The smallest offending job's timeline, or null. */
@@ -92,7 +94,7 @@ export async function runChaos(
     const verdict = checkHistory(events)
     const job = verdict.ok ? null : smallestOffender(events, verdict)
     return {
-      ...{ seed: settings.seed, seconds: (performance.now() - began) / 1_000, verdict, folder },
+      ...{ seed: settings.seed, commit: run.commit, seconds: (performance.now() - began) / 1_000, verdict, folder },
       story: job === null ? null : tellStory(events, job),
       restarts: scene.fleet.reduce((sum, { restarts }) => sum + restarts, 0),
       complaints: scene.fleet.flatMap(({ complaints }) => complaints),

@@ -18,6 +18,8 @@ const pool = new pg.Pool({
   ...{ connectionTimeoutMillis: 3_000, query_timeout: 3_000, idleTimeoutMillis: 5_000 },
 })
 pool.on('error', () => {})
+// Also while one is on its way out of the pool: a connection that the server ends then has nobody else to tell.
+pool.on('connect', (client) => client.on('error', () => {}))
 
 let isDown = false
 let diesAfterEffect = false

@@ -4,6 +4,8 @@ import type { Evidence, WaitCount } from './evidence.js'
 
 /** Less idle time than this on the whole machine, and the processors are the bound. */
 const IDLE_SHARE_MAX = 0.1
+/** Less than this, and jobs hold their slots for as long as they do because they wait for a processor. */
+const IDLE_SHARE_NONE = 0.03
 const SLOTS_SHARE = 0.95
 
 export interface Load {
@@ -25,6 +27,7 @@ export function nameBound(evidence: Evidence, load: Load | null = null): string 
   ].join(', ')
   const waits = topWaits(evidence, 3).map(describeWait).join('; ')
   const figures = `${parts}. Waits: ${waits === '' ? 'none seen' : waits}.`
+  if (busy >= 1 - IDLE_SHARE_NONE) return `Processor time: ${figures}`
   if (load !== null && load.running >= SLOTS_SHARE * load.slots) {
     return `Slots: ${Math.round(load.running)} of ${load.slots} were taken, handlers hold them. ${figures}`
   }

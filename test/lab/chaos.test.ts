@@ -46,9 +46,11 @@ describe('under chaos', () => {
     async () => {
       const { code, result } = await chaos('--seed', String(process.env.HOLDFAST_CHAOS_SEED ?? 1))
 
-      const { verdict, story } = result
+      const { verdict, story, complaints } = result
       expect(verdict.violations, story ?? '').toEqual([])
       expect(verdict.counted).toEqual({ ok: true, reasons: [] })
+      // No process ended by itself with an error.
+      expect(complaints).toEqual([])
       expect(verdict.counts.accepted).toBeGreaterThanOrEqual(20_000)
       expect(Object.keys(verdict.counts.faults).length).toBeGreaterThanOrEqual(12)
       expect(Object.values(verdict.counts.faults).reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(100)

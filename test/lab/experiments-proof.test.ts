@@ -172,8 +172,11 @@ describe('the bound', () => {
     expect(nameBound(evidence(1, waits))).toMatch(/^LWLock WALWrite \(holdfast settle jobs\): /)
   })
 
-  test('is the slots when all of them are taken', () => {
-    expect(nameBound(evidence(1.95), { running: 127, slots: 128 })).toMatch(/^Slots: 127 of 128 were taken/)
+  test('is the slots when all of them are taken and the processors are not', () => {
+    const load = { running: 127, slots: 128 }
+
+    expect(nameBound(evidence(1.85), load)).toMatch(/^Slots: 127 of 128 were taken/)
+    expect(nameBound(evidence(1.95), load)).toMatch(/^Processor time: /)
   })
 })
 
