@@ -29,7 +29,7 @@ export const poison: Experiment = defineExperiment<PoisonConfig>({
   about: 'jobs that always fail: dead after exactly their attempts, the others unharmed',
   longTakes: '8 minutes',
   short: { rate: 2_000, jobs: 1_000, rounds: 1, processes: 1, slots: 64, deadlineSeconds: 60 },
-  long: { rate: 40_000, jobs: 400_000, rounds: 4, processes: 4, slots: 256, deadlineSeconds: 300 },
+  long: { rate: 15_000, jobs: 400_000, rounds: 4, processes: 4, slots: 256, deadlineSeconds: 300 },
   async run(context) {
     const { config } = context
     const runs: Record<'with' | 'without', PoisonRun[]> = { with: [], without: [] }

@@ -236,8 +236,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'upkeep/fire.js',
     ['I7'],
     [
-      'const firing = ticksDue(this.#parse(schedule), schedule, schedule.nextAtMs, nowMs);',
-      'this.seen ??= new Map(); const firing = ticksDue(this.#parse(schedule), schedule, Math.max(schedule.nextAtMs, this.seen.get(schedule.name) ?? 0), nowMs); this.seen.set(schedule.name, firing.nextAtMs);',
+      'const firing = ticksDue(parseCron(schedule.cron, schedule.zone), schedule, schedule.nextAtMs, nowMs);',
+      'this.seen ??= new Map(); const firing = ticksDue(parseCron(schedule.cron, schedule.zone), schedule, Math.max(schedule.nextAtMs, this.seen.get(schedule.name) ?? 0), nowMs); this.seen.set(schedule.name, firing.nextAtMs);',
     ],
   ),
   bug(

@@ -1,6 +1,6 @@
 // Fire: ticks of schedules that are due become jobs. Any number of processes may try; the store lets one of them through.
 
-import { type CronTimes, parseCron } from '../core/cron.js'
+import { parseCron } from '../core/cron.js'
 import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
 import type { NewJob, Schedule } from '../core/job.js'
@@ -16,7 +16,6 @@ const WAIT_MS = 10_000
 const WAIT_MS_MIN = 5
 const BROKEN_TOLD_AGAIN_MS = 60_000
 const BROKEN_MAX = 1_000
-const PARSED_MAX = 1_000
 
 type DueSchedule = DueSchedules['schedules'][number]
 
@@ -31,7 +30,6 @@ export interface FireDeps {
 export class Fire {
   readonly #deps: FireDeps
   readonly #makeId: () => string
-  readonly #parsed = new Map<string, CronTimes>()
   /** Schedules that cannot be read here, and when that was last told. */
   readonly #broken = new Map<string, number>()
   #storeNowMs = 0
@@ -77,23 +75,13 @@ export class Fire {
 
   #readTicks(schedule: DueSchedule, nowMs: number): ReturnType<typeof ticksDue> | null {
     try {
-      const firing = ticksDue(this.#parse(schedule), schedule, schedule.nextAtMs, nowMs)
+      const firing = ticksDue(parseCron(schedule.cron, schedule.zone), schedule, schedule.nextAtMs, nowMs)
       this.#broken.delete(schedule.name)
       return firing
     } catch (error) {
       this.#tellBroken(schedule.name, error as Error)
       return null
     }
-  }
-
-  #parse({ cron, zone }: Schedule): CronTimes {
-    const key = `${zone} ${cron}`
-    const known = this.#parsed.get(key)
-    if (known !== undefined) return known
-    const times = parseCron(cron, zone)
-    if (this.#parsed.size >= PARSED_MAX) this.#parsed.clear()
-    this.#parsed.set(key, times)
-    return times
   }
 
   #tellBroken(name: string, error: Error): void {

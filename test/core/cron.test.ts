@@ -86,10 +86,13 @@ describe('parseCron', () => {
     'a * * * *',
     '* * * * (',
     `0 ${'0,'.repeat(100)}0 * * *`,
+    ['* * * * *'],
     5,
     null,
     undefined,
   ])('%j is no expression', (expression) => {
+    parseCron('* * * * *', 'UTC')
+
     expect(() => parseCron(expression, 'UTC')).toThrow(raised('invalid_schedule', 'cron'))
   })
 
