@@ -50,7 +50,7 @@ export const jobLoss: Experiment = defineExperiment<JobLossConfig>({
   },
   long: {
     // Jobs that were cut off run one at a time in each process: faster kills would make more of them than can be run.
-    rate: 1_000,
+    rate: 500,
     seconds: 300,
     processes: 4,
     slots: 256,
