@@ -49,17 +49,17 @@ export const jobLoss: Experiment = defineExperiment<JobLossConfig>({
     deadlineSeconds: 60,
   },
   long: {
-    // Jobs that were cut off run one at a time in each process: faster kills would make more of them than can be run.
+    // Jobs that were cut off twice run one at a time in each process: faster kills would make more of them than can be run.
     rate: 500,
     seconds: 300,
     processes: 4,
     slots: 256,
     leaseMs: 5_000,
-    kills: 70,
-    killEveryMs: 4_000,
+    kills: 60,
+    killEveryMs: 5_000,
     slowMs: [200, 2_000],
     longMs: [6_000, 8_000],
-    deadlineSeconds: 300,
+    deadlineSeconds: 900,
   },
   run: (context) =>
     withGround(
