@@ -68,7 +68,7 @@ describe('a simulated run', () => {
 
   test('over a few seeds has crashes, leases that ran out, lost answers, ticks, effects, and breaks nothing', async () => {
     const runs: Simulation[] = []
-    for (let seed = 1; seed <= 60; seed++) runs.push(await simulate(seed))
+    for (let seed = 1; seed <= 120; seed++) runs.push(await simulate(seed))
 
     const sum = (of: (run: Simulation) => number) => runs.reduce((all, run) => all + of(run), 0)
     expect(runs.flatMap((run) => failureOf(run) ?? [])).toEqual([])
