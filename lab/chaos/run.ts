@@ -29,7 +29,7 @@ import { SPECIAL } from './work.js'
 
 const SCHEMA = 'holdfast'
 // With a mistake planted some jobs may never end, and the rest has told enough.
-const DRAIN_PLANTED_MS = 15_000
+const DRAIN_PLANTED_MS = 5_000
 const EVERY_SECOND = '* * * * * *'
 const SCHEDULES = [
   { name: 'each', catchUp: 'all', catchUpMax: 1_000, overlap: 'allow' },
