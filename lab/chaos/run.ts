@@ -246,8 +246,8 @@ function describe(
   span: { from: number; healedAt: number },
 ): RunBegun {
   const { from, healedAt } = span
-  const isClockOnly = plan.every(({ kind }) => kind === 'clock ahead' || kind === 'clock back')
-  const least = isClockOnly ? 0 : 1
+  const isOfClock = ({ kind }: PlannedFault) => kind === 'clock ahead' || kind === 'clock back'
+  const least = plan.every(isOfClock) ? 0 : 1
   return {
     ev: 'run',
     seed: String(settings.seed),
@@ -266,7 +266,7 @@ function describe(
     })),
     limits: [],
     // A clock that jumps makes every wait look longer.
-    priorityWindowMs: isClockOnly ? null : 30_000,
+    priorityWindowMs: plan.some(isOfClock) ? null : 30_000,
     abortMarginMs: 1_000,
     busy: { jobs: settings.jobs, expiries: least, unknownAnswers: least },
   }
