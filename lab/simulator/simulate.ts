@@ -29,7 +29,7 @@ export interface Simulation {
   readonly virtualMs: number
 }
 
-/** How long after the heal every job must have finished, in virtual time. */
+/** How long after the heal every job must have finished, in virtual time, beside the time that the jobs of ticks take. */
 const DRAIN_MS = 120_000
 /** How long after that a lease that ran out may stand: a hold, a look, and processes that crash again by poison. */
 const RESCUE_MS = 30_000
@@ -62,6 +62,7 @@ class Run {
   readonly #history: HistoryEvent[] = []
   readonly #violations: Violation[] = []
   readonly #spans = new Map<string, { from: number; to: number }>()
+  readonly #drainMs: number
   #healedAt: number | null = null
   #isOver = false
 
@@ -69,6 +70,7 @@ class Run {
     const chance = new Chance(`run ${plan.seed}`)
     const write = (event: HistoryEvent) => void this.#history.push(event)
     this.#plan = plan
+    this.#drainMs = DRAIN_MS + tickWorkMs(plan)
     this.#timeline = new Timeline(chance.fork('timeline'))
     this.#server = new Server(this.#timeline, write)
     this.#weather = {
@@ -118,7 +120,7 @@ class Run {
     this.#healedAt = this.#server.nowMs
     const timeline = this.#timeline
     if (this.#plan.schedules.length > 0) timeline.after(SCHEDULES_MS, () => this.#endSchedules())
-    timeline.after(DRAIN_MS, () => this.#end())
+    timeline.after(this.#drainMs, () => this.#end())
     timeline.after(RESUME_MS, () => this.#resumeQueues())
     timeline.after(LOOK_MS, () => this.#watch())
   }
@@ -189,7 +191,7 @@ class Run {
       rescueMs: RESCUE_MS,
       faults: this.#faults(),
       healedAt: this.#healedAt,
-      drainMs: DRAIN_MS,
+      drainMs: this.#drainMs,
       schedules: schedules
         .filter(({ name }) => this.#spans.has(name))
         .map(({ name, everyMs, catchUp }) => ({ name, everyMs, catchUp, ...this.#spans.get(name)! })),
@@ -197,6 +199,15 @@ class Run {
       busy: { jobs: 1, expiries: 0, unknownAnswers: 0 },
     }
   }
+}
+
+/**
+ * How long the jobs of all ticks take one after another. A clock that jumps makes a minute's worth of them due at once, and when
+ * their worker is lost with them they run one at a time.
+ */
+function tickWorkMs({ schedules, faults, healMs }: Plan): number {
+  const jumped = faults.reduce((sumMs, { kind, degree }) => sumMs + (kind === 'clock forward' ? degree : 0), 0)
+  return schedules.reduce((sumMs, { everyMs, ms }) => sumMs + ((healMs + SCHEDULES_MS + jumped) / everyMs) * ms, 0)
 }
 
 /** A call that is asked again after a lost answer may find it done. */
