@@ -2,23 +2,46 @@
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const FAILURES = ['unhandledRejection', 'uncaughtException'] as const
+const INTERRUPTED = 130
 
 /**
- * Calls `close` also when the program is told to end, and ends it then: servers that it started would live on. Returns what
- * closes at the usual end. After a signal that never resolves: what was under way fails as things close, and must not end the
- * program before all are.
+ * Opens something that outlives the program unless it is closed, such as a server, and returns it with what closes it. A program
+ * that is told to end closes it too and ends then, also when it is told while the thing is still opening. After a signal the
+ * returned close never resolves: what was under way fails as things close, and must not end the program before all are.
  */
-export function closeAlsoWhenInterrupted(close: () => Promise<unknown>): () => Promise<void> {
+export async function openAndCloseForSure<T>(
+  open: () => Promise<T>,
+  close: (opened: T) => Promise<unknown>,
+): Promise<[opened: T, close: () => Promise<void>]> {
   let isInterrupted = false
+  let end = () => {}
   const interrupt = () => {
     isInterrupted = true
+    end()
+  }
+  const listen = () => SIGNALS.forEach((signal) => void process.once(signal, interrupt))
+  const stopListening = () => SIGNALS.forEach((signal) => void process.off(signal, interrupt))
+  listen()
+  let opened: T
+  try {
+    opened = await open()
+  } catch (error) {
+    stopListening()
+    if (isInterrupted) process.exit(INTERRUPTED)
+    throw error
+  }
+  end = () => {
     for (const failure of FAILURES) process.on(failure, () => {})
-    void close().finally(() => process.exit(130))
+    void close(opened).finally(() => process.exit(INTERRUPTED))
   }
-  for (const signal of SIGNALS) process.once(signal, interrupt)
-  return async () => {
+  if (isInterrupted) {
+    end()
+    await new Promise(() => {})
+  }
+  const closeUnlessInterrupted = async () => {
     if (isInterrupted) await new Promise(() => {})
-    for (const signal of SIGNALS) process.off(signal, interrupt)
-    await close()
+    stopListening()
+    await close(opened)
   }
+  return [opened, closeUnlessInterrupted]
 }

@@ -1,6 +1,6 @@
 // Contenders side by side: every measure in rounds, everyone in turn, medians at the end.
 
-import { closeAlsoWhenInterrupted } from '../interrupt.js'
+import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
 import { RedisServer } from '../servers/redis.js'
@@ -23,13 +23,16 @@ export async function compare(chosen: CompareArguments): Promise<number> {
   const scale = chosen.isQuick ? QUICK : FULL
   const stores = new Set(chosen.contenders.map((name) => CONTENDERS[name]!.note.store))
   if (chosen.contenders.some((name) => name !== 'holdfast' && name !== 'bare-sql')) installPeers()
-  const postgres = await PostgresServer.open({ settings: POSTGRES_SETTINGS })
-  const redis = stores.has('redis') ? await RedisServer.open() : null
-  const closeAll = () => Promise.all([postgres.close(), redis?.close()])
-  const close = closeAlsoWhenInterrupted(closeAll)
+  const [servers, close] = await openAndCloseForSure(
+    async () => ({
+      postgres: await PostgresServer.open({ settings: POSTGRES_SETTINGS }),
+      redis: stores.has('redis') ? await RedisServer.open() : null,
+    }),
+    ({ postgres, redis }) => Promise.all([postgres.close(), redis?.close()]),
+  )
   try {
-    const outcome = await measureAll({ postgres, redis }, chosen, scale)
-    await report(outcome, { postgres, redis }, chosen, scale)
+    const outcome = await measureAll(servers, chosen, scale)
+    await report(outcome, servers, chosen, scale)
     return outcome.failures.length === 0 ? 0 : 1
   } finally {
     await close()

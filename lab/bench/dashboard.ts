@@ -3,7 +3,7 @@
 import { openHoldfast } from '../../src/index.js'
 import { createServer } from '../../src/server/index.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
-import { closeAlsoWhenInterrupted } from '../interrupt.js'
+import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
 import type { DashboardArguments } from './arguments.js'
@@ -28,8 +28,10 @@ interface Timed {
 /** Measures and returns the exit code: 1 when a request's middle time is over the aim. */
 export async function dashboard({ isQuick, isJson }: DashboardArguments): Promise<number> {
   const jobs = isQuick ? 50_000 : 1_000_000
-  const postgres = await PostgresServer.open({ settings: POSTGRES_SETTINGS })
-  const close = closeAlsoWhenInterrupted(() => postgres.close())
+  const [postgres, close] = await openAndCloseForSure(
+    () => PostgresServer.open({ settings: POSTGRES_SETTINGS }),
+    (server) => server.close(),
+  )
   try {
     const url = await freshDatabase(postgres.url)
     const store = await postgresStore(url)

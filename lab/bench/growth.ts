@@ -3,7 +3,7 @@
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { closeAlsoWhenInterrupted } from '../interrupt.js'
+import { openAndCloseForSure } from '../interrupt.js'
 import { drawFigure } from '../plot.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
@@ -18,8 +18,10 @@ import { printTable } from './table.js'
 export async function growth(chosen: GrowthArguments): Promise<number> {
   const out = chosen.out ?? (await mkdtemp(join(tmpdir(), 'holdfast-plots-')))
   await mkdir(out, { recursive: true })
-  const postgres = await PostgresServer.open({ settings: POSTGRES_SETTINGS })
-  const close = closeAlsoWhenInterrupted(() => postgres.close())
+  const [postgres, close] = await openAndCloseForSure(
+    () => PostgresServer.open({ settings: POSTGRES_SETTINGS }),
+    (server) => server.close(),
+  )
   const measured: object[] = []
   const failures: { readonly measure: string; readonly error: string }[] = []
   try {

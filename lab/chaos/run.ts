@@ -12,7 +12,7 @@ import { checkHistory } from '../history/check.js'
 import type { HistoryEvent, RunBegun } from '../history/events.js'
 import { smallestOffender, tellStory } from '../history/story.js'
 import type { Verdict } from '../history/verdict.js'
-import { closeAlsoWhenInterrupted } from '../interrupt.js'
+import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
 import { FillableDisk } from '../servers/fillable-disk.js'
 import { PostgresServer } from '../servers/postgres.js'
@@ -57,28 +57,24 @@ export async function runChaos(
   options: { readonly folder: string | null },
 ): Promise<ChaosResult> {
   const began = performance.now()
-  const disk = has(wanted, 'disk full') ? await FillableDisk.open() : null
-  const settings = disk === null ? withoutDisk(wanted) : wanted
-  const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'holdfast-chaos-')))
-  await mkdir(folder, { recursive: true })
-  const plan = planFaults(settings)
-  await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
-  const hasClock = has(settings, 'clock ahead') || has(settings, 'clock back')
-  const server = await PostgresServer.open({ settings: { log_min_messages: 'log' }, hasClock }).catch(async (error) => {
-    await disk?.close()
-    throw error
-  })
   const open: { fleet: FleetWorker[]; producers: Producer[] } = { fleet: [], producers: [] }
-  const closeAll = async () => {
-    await Promise.allSettled([
-      ...open.fleet.map((worker) => worker.stop()),
-      ...open.producers.map((producer) => producer.close()),
-    ])
-    await server.close()
-    await disk?.close()
-  }
-  const close = closeAlsoWhenInterrupted(closeAll)
+  const [{ server, disk }, close] = await openAndCloseForSure(
+    () => openMachine(wanted),
+    async (machine) => {
+      await Promise.allSettled([
+        ...open.fleet.map((worker) => worker.stop()),
+        ...open.producers.map((producer) => producer.close()),
+      ])
+      await machine.server.close()
+      await machine.disk?.close()
+    },
+  )
   try {
+    const settings = disk === null ? withoutDisk(wanted) : wanted
+    const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'holdfast-chaos-')))
+    await mkdir(folder, { recursive: true })
+    const plan = planFaults(settings)
+    await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
     await prepare(server, disk)
     const scene = { ...(await openScene(server, folder, settings, open)), disk }
     say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are to come`)
@@ -101,6 +97,20 @@ export async function runChaos(
     }
   } finally {
     await close()
+  }
+}
+
+/** The server, and the disk it can run out of where there is one. */
+async function openMachine(
+  settings: ChaosSettings,
+): Promise<{ readonly server: PostgresServer; readonly disk: FillableDisk | null }> {
+  const disk = has(settings, 'disk full') ? await FillableDisk.open() : null
+  const hasClock = has(settings, 'clock ahead') || has(settings, 'clock back')
+  try {
+    return { server: await PostgresServer.open({ settings: { log_min_messages: 'log' }, hasClock }), disk }
+  } catch (error) {
+    await disk?.close()
+    throw error
   }
 }
 

@@ -8,7 +8,7 @@ import { HoldfastError, show } from '../../src/core/errors.js'
 import { VERSION } from '../../src/version.js'
 import { describeMachine } from '../bench/document.js'
 import { printTable } from '../bench/table.js'
-import { closeAlsoWhenInterrupted } from '../interrupt.js'
+import { openAndCloseForSure } from '../interrupt.js'
 import { drawFigure } from '../plot.js'
 import { say } from '../say.js'
 import { EXPERIMENTS } from './all.js'
@@ -54,8 +54,10 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
   const out = options.out ?? (await mkdtemp(join(tmpdir(), 'holdfast-experiment-')))
   await mkdir(out, { recursive: true })
   say(`── ${name}: ${experiment.about} (${form} form, seed ${seed})`)
-  const place = await openPlace(url)
-  const close = closeAlsoWhenInterrupted(() => place.close())
+  const [place, close] = await openAndCloseForSure(
+    () => openPlace(url),
+    (opened) => opened.close(),
+  )
   try {
     const beganMs = performance.now()
     const date = new Date().toISOString()
