@@ -13,19 +13,20 @@ const HOSTS_MAX = 100
 
 /**
  * Letter for letter: browsers send names in lower case and without a dot at the end, and whatever is written in another
- * way is somebody trying. Without a list only the machine's own names are ours, with the port that was connected to.
+ * way is somebody trying. The machine's own names are ours with the port that was connected to, also beside a list: people on
+ * the machine and health checks use them. Where the connection is not known, a list is all there is.
  */
 export function hostCheck(hosts: readonly string[] | null): HostCheck {
-  if (hosts !== null) {
-    const known = new Set(checkHosts(hosts))
-    return (host) => host !== null && known.has(host)
-  }
-  return (host, localPort) => {
-    const match = host === null ? null : LOOPBACK.exec(host)
-    if (match === null) return false
-    if (localPort === null) return true
-    return match[1] === undefined ? localPort === 80 || localPort === 443 : match[1] === String(localPort)
-  }
+  if (hosts === null) return isMachines
+  const known = new Set(checkHosts(hosts))
+  return (host, localPort) => host !== null && (known.has(host) || (localPort !== null && isMachines(host, localPort)))
+}
+
+function isMachines(host: string | null, localPort: number | null): boolean {
+  const match = host === null ? null : LOOPBACK.exec(host)
+  if (match === null) return false
+  if (localPort === null) return true
+  return match[1] === undefined ? localPort === 80 || localPort === 443 : match[1] === String(localPort)
 }
 
 function checkHosts(hosts: unknown): readonly string[] {

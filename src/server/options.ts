@@ -46,8 +46,9 @@ export interface ServerLimits {
 export interface ServerOptions {
   /** The path it is mounted under, such as '/queue'. Default: the root, or where express says it is mounted. */
   readonly basePath?: string
-  /** The Host headers it answers to, as browsers send them, such as 'queue.example.com'. Default: those of this machine
-   *  itself (localhost, 127.0.0.1, [::1]) with the port that was connected to. Everything else is refused with 421. */
+  /** The Host headers it answers to, as browsers send them, such as 'queue.example.com', beside those of this machine itself
+   *  (localhost, 127.0.0.1, [::1]) with the port that was connected to. Default: just these. Everything else is refused with
+   *  421. */
   readonly hosts?: readonly string[]
   /** A token of 32 characters or more that is good for everything: as a bearer, and for signing in. Default: none; then
    *  `createToken()` makes tokens that sign in once. */

@@ -103,10 +103,8 @@ describe('server', () => {
   })
 
   test('answers to the hosts it was given and to its own, and to no others', async () => {
-    const port = await freePort()
-    const args = ['server', '--json', '--port', String(port), '--allow-host', 'queue.example.com']
-    const running = start(args, store.at)
-    await running.line(/"signInUrl"/)
+    const args = ['server', '--json', '--port', '0', '--allow-host', 'queue.example.com']
+    const { port } = JSON.parse(await start(args, store.at).line(/"signInUrl"/)) as { port: number }
     const ask = async (host: string) => {
       const { stdout } = await promisify(execFile)('curl', [
         ...['-sS', '-o', '/dev/null', '-w', '%{http_code}', '-H', `Host: ${host}`, `http://127.0.0.1:${port}/healthz`],
@@ -181,13 +179,3 @@ describe('docs/server.md', () => {
     expect(JSON.parse(answers[3]!).matches).toBeGreaterThan(0)
   })
 })
-
-function freePort(): Promise<number> {
-  const server = createServer()
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
-}

@@ -66,7 +66,7 @@ export function readServerOptions(flags: ServerFlags): ServerOptions {
   const proxy = readProxy(flags)
   const options: ServerOptions = {
     ...(flags.basePath === undefined ? {} : { basePath: flags.basePath }),
-    ...(flags.allowHost === undefined ? {} : { hosts: [...ownHosts(flags), ...flags.allowHost] }),
+    ...(flags.allowHost === undefined ? {} : { hosts: flags.allowHost }),
     ...(token === null ? {} : { token }),
     ...(flags.apiKeys === true ? { apiKeys: true } : {}),
     ...(proxy === null ? {} : { proxy }),
@@ -80,11 +80,6 @@ export function readServerOptions(flags: ServerFlags): ServerOptions {
   if (options.hosts !== undefined) hostCheck(options.hosts)
   checkReach(flags.host ?? 'localhost', resolveOptions(options).hasChosenAuth)
   return options
-}
-
-/** Its own names stay allowed: people on the machine and health checks use them. */
-function ownHosts({ port = PORT_DEFAULT }: ServerFlags): readonly string[] {
-  return ['localhost', '127.0.0.1', '[::1]'].map((name) => `${name}:${port}`)
 }
 
 /** From a file or the environment alone: an argument can be read by everybody on the machine. */
