@@ -11,7 +11,13 @@ interface Plant {
 export const PLANTS: Readonly<Record<string, Plant>> = {
   'settle without fence': {
     replacements: [
-      { module: 'stores/postgres/settle.js', find: 'AND running.fence = outcome.fence', by: '' },
+      { module: 'stores/postgres/settle-any.js', find: 'AND running.fence = outcome.fence', by: '' },
+      {
+        module: 'stores/postgres/settle-any.js',
+        find: 'AND running.fence = ANY ($15::bigint[])',
+        by: 'AND $15::bigint[] IS NOT NULL',
+      },
+      { module: 'stores/postgres/settle-any.js', find: 'AND outcome.fence = gone.fence', by: '' },
       {
         module: 'stores/postgres/settle-succeeded.js',
         find: 'AND running.fence = ANY ($4::bigint[])',
@@ -24,7 +30,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'rescue leases that hold': {
     replacements: [
       {
-        module: 'stores/postgres/settle.js',
+        module: 'stores/postgres/settle-any.js',
         find: 'AND running.leased_until <= moment.now FOR UPDATE SKIP LOCKED',
         by: 'FOR UPDATE SKIP LOCKED',
       },

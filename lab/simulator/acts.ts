@@ -20,6 +20,8 @@ export interface ActorDeps {
 
 const TRY_AGAIN_MS = 300
 const WATCH_MS = 1_000
+/** By when a call has arrived, however slow, or never will. */
+const LATE_MS = 3_000
 
 /** Does what the plan says, at its time. */
 export class Actors {
@@ -27,14 +29,17 @@ export class Actors {
   /** Those who wait for the answer to an enqueue. */
   readonly #asking = new Set<{ readonly incarnation: Incarnation }>()
   #waiting = 0
+  #operatedMs = Number.NEGATIVE_INFINITY
 
   constructor(deps: ActorDeps) {
     this.#deps = deps
   }
 
-  /** True while something was planned that has not been asked yet, or not been answered to somebody who lives. */
+  /** True while something was planned that has not been asked yet, or not been answered to somebody who lives, and while what an
+   *  operator asked may still arrive: it can bring a finished job back. */
   get isBusy(): boolean {
-    return this.#waiting > 0 || [...this.#asking].some(({ incarnation }) => !incarnation.isDead)
+    if (this.#waiting > 0 || this.#deps.timeline.nowMs - this.#operatedMs < LATE_MS) return true
+    return [...this.#asking].some(({ incarnation }) => !incarnation.isDead)
   }
 
   plan(act: PlannedAct): void {
@@ -84,7 +89,7 @@ export class Actors {
       const asking = { incarnation: living.incarnation }
       this.#asking.add(asking)
       void this.#enqueue(living, act).then(() => this.#asking.delete(asking))
-    }
+    } else this.#operatedMs = this.#deps.timeline.nowMs
     if (act.act === 'pause') this.#pause(living, act)
     // An operator whose call fails looks again some other time.
     else if (act.act !== 'enqueue') void this.#operate(living, act).catch(() => {})

@@ -31,7 +31,7 @@ const RANGE = 25
 const FAILURES_MAX = 10
 const WRITE_EVERY_MS = 10_000
 
-/** Runs the seeds until all have run, or one has failed and those before it have run. */
+/** Runs the seeds until all have run, or so many have failed that it is no use to go on. */
 export async function runCampaign(options: CampaignOptions): Promise<CampaignSummary> {
   const summary = openSummary(options)
   const secondsBefore = summary.seconds
@@ -42,7 +42,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignSum
   )
   try {
     let writtenMs = beganMs
-    while (summary.done < options.count && summary.failures.length === 0) {
+    while (summary.done < options.count && summary.failures.length < FAILURES_MAX) {
       const results = await runWave(threads, options, summary.done)
       for (const result of results) add(summary, result)
       const nowMs = performance.now()

@@ -4,7 +4,7 @@
 import { isHoldfastError } from '../../core/errors.js'
 import type { SettledJob } from '../../core/job.js'
 import type { Database, Send } from './database.js'
-import { arrayOf, plainArrayOf, readJson, statement, unlessUsual } from './statement.js'
+import { arrayOf, plainArrayOf, type Row, readJson, statement, unlessUsual } from './statement.js'
 
 // The delete is by a condition on one table, so that no statistics can talk the planner into another plan; a row that is being
 // extended at this moment is waited for, and its newest version is what the condition is checked against. A batch has few
@@ -87,12 +87,19 @@ export async function settleSucceeded(
       null,
     ),
   ]
+  const row = await unlessMixed(() =>
+    keyed.length === 0
+      ? send(SETTLE_SUCCEEDED, values)
+      : send(SETTLE_SUCCEEDED_KEYED, [...values, plainArrayOf(keyed)]),
+  )
+  return row === null ? null : { count: Number(row[0]), parents: (readJson(row[1]) ?? []) as string[] }
+}
+
+/** The one row of an answer; null when a row had the fence of another, and then nothing has changed. */
+export async function unlessMixed(settling: () => Promise<readonly Row[]>): Promise<Row | null> {
   try {
-    const [row] =
-      keyed.length === 0
-        ? await send(SETTLE_SUCCEEDED, values)
-        : await send(SETTLE_SUCCEEDED_KEYED, [...values, plainArrayOf(keyed)])
-    return { count: Number(row![0]), parents: (readJson(row![1]) ?? []) as string[] }
+    const [row] = await settling()
+    return row!
   } catch (error) {
     if (isHoldfastError(error) && error.details.sqlState === DIVISION_BY_ZERO) return null
     throw error

@@ -6,89 +6,10 @@ import type { StoredError } from '../../core/json.js'
 import { isFinished, type JobState } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
-import { areDistinct, hasSucceeded, settleSucceeded } from './settle-succeeded.js'
-import { arrayOf, readJson, type Statement, statement } from './statement.js'
+import { SETTLE_ALL, SETTLE_EACH, SETTLE_EXPIRED, settleValues } from './settle-any.js'
+import { areDistinct, hasSucceeded, settleSucceeded, unlessMixed } from './settle-succeeded.js'
+import { arrayOf, plainArrayOf, readJson, type Statement, statement } from './statement.js'
 import { unblockAfter } from './unblock.js'
-
-// One statement for every outcome, and one fence for all of them: a lease that no longer holds matches no row, and the caller
-// learns from what is left out. Rows are locked first, because a row that is being extended at this moment must be waited
-// for; deleting by id then finds its newest version.
-const settleSql = (lock: string) => `
-WITH moment AS MATERIALIZED (
-  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
-         pg_catalog.nextval(':schema.positions') * 65536 AS place
-), outcome AS MATERIALIZED (
-  SELECT *
-    FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::smallint[], $6::smallint[], $7::float8[], $8::json[], $9::text[],
-                $10::json[], $11::float8[], $12::boolean[], $14::text[])
-           WITH ORDINALITY AS outcome (id, fence, state, attempt, crashes, delay_ms, result, reason, error, ran_ms, keyed,
-                                       fingerprint, ordinal)
-), held AS MATERIALIZED (
-  SELECT outcome.*
-    FROM outcome
-   CROSS JOIN moment
-   CROSS JOIN LATERAL (
-     SELECT FROM :schema.running
-      WHERE running.id = outcome.id
-        AND running.fence = outcome.fence
-        ${lock}
-   ) AS row
-), gone AS (
-  DELETE FROM :schema.running
-   WHERE running.id = ANY (ARRAY(SELECT id FROM held))
-  RETURNING id, claimed_at, priority, attempt, cancel_requested, queue, type, worker
-), ended AS MATERIALIZED (
-  SELECT gone.id, gone.priority, gone.queue, gone.type, gone.worker, gone.attempt AS ran_attempt, moment.now,
-         moment.place + held.ordinal AS position, held.fence AS claim_fence, held.fence + $13::integer AS fence,
-         held.attempt, held.crashes, held.delay_ms, held.result, held.reason, held.error, held.keyed, held.fingerprint,
-         coalesce(moment.now - held.ran_ms * interval '1 millisecond', gone.claimed_at) AS started_at,
-         -- The one rule that is the store's: a cancel asked for while the job ran.
-         CASE WHEN gone.cancel_requested AND held.state IN ('retrying', 'scheduled', 'ready') THEN 'cancelled'
-              ELSE held.state
-          END AS state
-    FROM gone
-    JOIN held ON held.id = gone.id
-   CROSS JOIN moment
-), into_finished AS (
-  INSERT INTO :schema.finished (id, finished_at, started_at, fence, attempt, crashes, ending, worker, result)
-  SELECT id, now, started_at, fence, attempt, crashes, CAST(state AS :schema.ending), worker, result
-    FROM ended
-   WHERE state IN ('succeeded', 'cancelled')
-), into_scheduled AS (
-  INSERT INTO :schema.scheduled (id, run_at, fence, priority, attempt, crashes, retrying, queue, type)
-  SELECT id, now + delay_ms * interval '1 millisecond', fence, priority, attempt, crashes, state = 'retrying', queue, type
-    FROM ended
-   WHERE state IN ('retrying', 'scheduled')
-), into_ready AS (
-  INSERT INTO :schema.ready (id, position, since, fence, priority, attempt, crashes, moved, queue, type)
-  SELECT id, position - 4611686018427387904, now, fence, priority, attempt, crashes, true, queue, type
-    FROM ended
-   WHERE state = 'ready'
-), into_dead AS (
-  INSERT INTO :schema.dead (id, died_at, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error,
-                            fingerprint)
-  SELECT id, now, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error, fingerprint
-    FROM ended
-   WHERE state = 'dead'
-), into_attempts AS (
-  INSERT INTO :schema.attempts (id, fence, started_at, finished_at, attempt, worker, error)
-  SELECT id, claim_fence, started_at, now, ran_attempt, worker, error
-    FROM ended
-   WHERE error IS NOT NULL
-), freed AS (
-  DELETE FROM :schema.keys
-   WHERE keys.id = ANY (ARRAY(SELECT id FROM ended WHERE keyed AND state IN ('succeeded', 'cancelled', 'dead')))
-     AND keys.expires_at IS NULL
-)
-SELECT id::text, claim_fence::text, state, EXISTS (SELECT FROM :schema.parents WHERE parents.parent = ended.id)::text
-  FROM ended`
-
-const SETTLE = statement('settle', settleSql('FOR UPDATE'))
-// For rescue: only what has run out, and nothing that somebody is settling or extending at this moment.
-const SETTLE_EXPIRED = statement(
-  'settle_expired',
-  settleSql('AND running.leased_until <= moment.now FOR UPDATE SKIP LOCKED'),
-)
 
 // A second statement has its price: from so many jobs that succeeded on it is less than what they save.
 const APART_FROM = 16
@@ -103,11 +24,12 @@ export async function settle(
   if (jobs.length === 0) return []
   if (options.onlyExpired || !areDistinct(jobs)) return longWay(db, send, jobs, options)
   const succeeded = jobs.filter(hasSucceeded)
-  if (succeeded.length < jobs.length && succeeded.length < APART_FROM) return longWay(db, send, jobs, options)
+  if (succeeded.length < jobs.length && succeeded.length < APART_FROM) return together(db, send, jobs, options)
+  const first =
+    (await succeededTogether(db, send, succeeded, options.onReady)) ?? (await longWay(db, send, succeeded, options))
+  if (jobs.length === succeeded.length) return first
   const others = jobs.filter((job) => !hasSucceeded(job))
-  const short = (await shortWay(db, send, succeeded, options.onReady)) ?? (await longWay(db, send, succeeded, options))
-  const long = others.length > 0 ? await longWay(db, send, others, options) : []
-  return jobs.length === succeeded.length ? short : inOrder(jobs, [...short, ...long])
+  return inOrder(jobs, first, await together(db, send, others, options))
 }
 
 interface SettleOptions {
@@ -116,10 +38,58 @@ interface SettleOptions {
 }
 
 /** The answers in the order of the jobs. */
-function inOrder(jobs: readonly SettledJob[], answers: readonly SettleResult[]): readonly SettleResult[] {
-  let short = 0
-  let long = jobs.filter(hasSucceeded).length
-  return jobs.map((job) => answers[hasSucceeded(job) ? short++ : long++]!)
+function inOrder(
+  jobs: readonly SettledJob[],
+  ofSucceeded: readonly SettleResult[],
+  ofOthers: readonly SettleResult[],
+): readonly SettleResult[] {
+  let [succeeded, others] = [0, 0]
+  return jobs.map((job) => (hasSucceeded(job) ? ofSucceeded[succeeded++]! : ofOthers[others++]!))
+}
+
+/** Successes in one statement; null when one of them had the fence of another. */
+async function succeededTogether(
+  db: Database,
+  send: Send,
+  jobs: readonly SettledJob[],
+  onReady: (queue: string) => void,
+): Promise<readonly SettleResult[] | null> {
+  const settled = await settleSucceeded(db, send, jobs)
+  if (settled === null) return null
+  await unblockAfter(db, send, settled.parents, onReady)
+  // When some did not match, those that did answer to the same question as those that were settled before: a success stays one.
+  const isAll = settled.count === jobs.length
+  return complete(
+    send,
+    jobs,
+    jobs.map(() => (isAll ? 'succeeded' : null)),
+  )
+}
+
+/** Distinct jobs of any outcome in one statement; the long way when one of them had the fence of another. */
+async function together(
+  db: Database,
+  send: Send,
+  jobs: readonly SettledJob[],
+  options: SettleOptions,
+): Promise<readonly SettleResult[]> {
+  const values = settleValues(db, jobs, await fingerprints(send, jobs), options)
+  const fences = plainArrayOf([...new Set(jobs.map(({ fence }) => fence))])
+  const row = await unlessMixed(() => send(SETTLE_ALL, [...values, fences]))
+  if (row === null) return longWay(db, send, jobs, options)
+  const isAll = Number(row[0]) === jobs.length
+  const [settled, cancelled] = [ordinalsOf(row[1]), ordinalsOf(row[2])]
+  const states = jobs.map(({ settlement }, index): JobState | null => {
+    if (!isAll && !settled.has(index + 1)) return null
+    return cancelled.has(index + 1) ? 'cancelled' : settlement.state
+  })
+  for (const [index, { queue }] of jobs.entries()) if (states[index] === 'ready') options.onReady(queue)
+  await unblockAfter(db, send, (readJson(row[3]) ?? []) as string[], options.onReady)
+  return complete(send, jobs, states)
+}
+
+function ordinalsOf(text: string | null | undefined): ReadonlySet<number> {
+  return new Set((readJson(text) ?? []) as number[])
 }
 
 async function longWay(
@@ -131,8 +101,8 @@ async function longWay(
   const first = new Map<string, SettledJob>()
   for (const job of jobs) if (!first.has(nameOf(job))) first.set(nameOf(job), job)
   const settling = [...first.values()]
-  const values = parameters(db, settling, await fingerprints(send, settling), options)
-  const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE, values)
+  const values = settleValues(db, settling, await fingerprints(send, settling), options)
+  const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE_EACH, values)
   const settled = new Map<string, JobState>()
   const parents: string[] = []
   for (const [id, fence, state, hasChildren] of rows) {
@@ -142,28 +112,8 @@ async function longWay(
     if (hasChildren === 'true' && isFinished(state as JobState)) parents.push(id!)
   }
   await unblockAfter(db, send, parents, options.onReady)
-  return answer(send, jobs, first, settled)
-}
-
-async function shortWay(
-  db: Database,
-  send: Send,
-  jobs: readonly SettledJob[],
-  onReady: (queue: string) => void,
-): Promise<readonly SettleResult[] | null> {
-  const settled = await settleSucceeded(db, send, jobs)
-  if (settled === null) return null
-  const { count, parents } = settled
-  await unblockAfter(db, send, parents, onReady)
-  if (count === jobs.length) {
-    return jobs.map(({ id, fence }) => ({ id, fence, result: 'settled', state: 'succeeded' }))
-  }
-  // Some did not match. Those that did answer to the same question as those that were settled before.
-  const states = await settledBefore(send, jobs)
-  return jobs.map(({ id, fence }, index) => {
-    const state = states[index]!
-    return { id, fence, result: state === null ? 'lost' : 'settled', state }
-  })
+  const stateOf = (job: SettledJob) => (first.get(nameOf(job)) === job ? settled.get(nameOf(job)) : null) ?? null
+  return complete(send, jobs, jobs.map(stateOf))
 }
 
 function nameOf({ id, fence }: Lease): string {
@@ -190,31 +140,6 @@ async function fingerprints(send: Send, jobs: readonly SettledJob[]): Promise<(s
   return jobs.map((job) => (isDead(job) ? fingerprint(job.error ?? earlier.get(job.id) ?? null) : null))
 }
 
-function parameters(
-  db: Database,
-  jobs: readonly SettledJob[],
-  marks: readonly (string | null)[],
-  options: { readonly onlyExpired: boolean },
-): unknown[] {
-  return [
-    db.now(),
-    arrayOf(jobs.map(({ id }) => id)),
-    arrayOf(jobs.map(({ fence }) => fence)),
-    arrayOf(jobs.map(({ settlement }) => settlement.state)),
-    arrayOf(jobs.map(({ settlement }) => settlement.attempt)),
-    arrayOf(jobs.map(({ settlement }) => settlement.crashes)),
-    arrayOf(jobs.map(({ settlement }) => ('delayMs' in settlement ? settlement.delayMs : null))),
-    arrayOf(jobs.map(({ result }) => result)),
-    arrayOf(jobs.map(({ settlement }) => ('reason' in settlement ? settlement.reason : null))),
-    arrayOf(jobs.map(({ error }) => (error === null ? null : JSON.stringify(error)))),
-    arrayOf(jobs.map(({ ranMs }) => ranMs)),
-    arrayOf(jobs.map(({ idempotencyKey }) => idempotencyKey !== null)),
-    // The fence moves on with a rescue, so that the late worker's own settlement cannot pass for a repetition of it.
-    options.onlyExpired ? 1 : 0,
-    arrayOf(marks),
-  ]
-}
-
 const SETTLED_BEFORE: Statement = statement(
   'settled_before',
   `
@@ -228,26 +153,25 @@ SELECT lease.id::text, lease.fence::text,
   FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)`,
 )
 
-async function answer(
+/** The states that are known now, and for the rest what became of them: settled by an earlier call whose answer was lost, or lost. */
+async function complete(
   send: Send,
   jobs: readonly SettledJob[],
-  first: ReadonlyMap<string, SettledJob>,
-  settled: ReadonlyMap<string, JobState>,
+  known: readonly (JobState | null)[],
 ): Promise<readonly SettleResult[]> {
-  const isSettled = (job: SettledJob) => settled.has(nameOf(job)) && first.get(nameOf(job)) === job
-  const open = jobs.filter((job) => !isSettled(job))
+  const open = jobs.filter((_, index) => known[index] === null)
   const before = open.length > 0 ? await settledBefore(send, open) : []
   let next = 0
-  return jobs.map((job): SettleResult => {
-    const state = isSettled(job) ? settled.get(nameOf(job))! : before[next++]!
-    return { id: job.id, fence: job.fence, result: state === null ? 'lost' : 'settled', state }
+  return jobs.map(({ id, fence }, index): SettleResult => {
+    const state = known[index] ?? before[next++]!
+    return { id, fence, result: state === null ? 'lost' : 'settled', state }
   })
 }
 
 async function settledBefore(send: Send, leases: readonly Lease[]): Promise<(JobState | null)[]> {
   const rows = await send(SETTLED_BEFORE, [
-    arrayOf(leases.map(({ id }) => id)),
-    arrayOf(leases.map(({ fence }) => fence)),
+    plainArrayOf(leases.map(({ id }) => id)),
+    plainArrayOf(leases.map(({ fence }) => fence)),
   ])
   const states = new Map(rows.map(([id, fence, state]) => [`${id} ${fence}`, state as JobState | null]))
   return leases.map((lease) => states.get(nameOf(lease)) ?? null)
