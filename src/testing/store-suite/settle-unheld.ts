@@ -61,6 +61,28 @@ const lost: Facts = {
     expect(answers.map(({ result }) => result)).toEqual(['settled', 'lost', 'settled'])
   },
 
+  ...factsFor(
+    Object.entries({ succeeded, retrying, ready: released, dead, cancelled }),
+    ([state]) =>
+      `two jobs that are settled as ${state} with each other's fence stay as they are, beside one with its own`,
+    async ({ store, clock, expect }, [state, settle]) => {
+      const first = await startJob(store)
+      await clock.advance(SECOND_MS)
+      const second = await startJob(store)
+      const third = await startJob(store)
+
+      const answers = await store.settle([
+        settle({ ...first, fence: second.fence }),
+        settle({ ...second, fence: first.fence }),
+        settle(third),
+      ])
+
+      expect(answers.map(({ result }) => result)).toEqual(['lost', 'lost', 'settled'])
+      expect([await stateOf(store, first.id), await stateOf(store, second.id)]).toEqual(['running', 'running'])
+      expect(await stateOf(store, third.id)).toBe(state)
+    },
+  ),
+
   'a job that was never claimed cannot be settled': async ({ store, expect }) => {
     const id = await enqueueJob(store)
     const job = { ...(await startJob(store, { queue: 'push' })), id }
