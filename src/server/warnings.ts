@@ -73,7 +73,7 @@ interface Seen {
 export function warningsOf({ overview, workers, schedules, health }: Seen): readonly Warning[] {
   const all = [
     ...ofStore(health),
-    ...overview.queues.flatMap((queue) => [...ofQueue(queue)]),
+    ...overview.queues.flatMap((queue) => [...ofQueue(queue, overview.isExact)]),
     ...workers.flatMap((worker) => [...ofWorker(worker, overview.nowMs)]),
     ...schedules.flatMap((schedule) => [...ofSchedule(schedule, overview.nowMs)]),
   ]
@@ -81,13 +81,13 @@ export function warningsOf({ overview, workers, schedules, health }: Seen): read
   return all.sort((one, other) => order.indexOf(one.level) - order.indexOf(other.level)).slice(0, WARNINGS_MAX)
 }
 
-function* ofQueue(queue: QueueOverview): Generator<Warning> {
+function* ofQueue(queue: QueueOverview, isExact: boolean): Generator<Warning> {
   const { name, ready, paused, workers, oldestAgeS, rates } = queue
   if (ready > 0 && paused) {
     yield {
       code: 'paused_backlog',
       level: 'note',
-      text: `${name} is paused and ${count(ready)}`,
+      text: `${name} is paused and ${count(ready, isExact)}`,
       queue: name,
       next: `Resume it: holdfast queues resume ${name}`,
     }
@@ -95,7 +95,7 @@ function* ofQueue(queue: QueueOverview): Generator<Warning> {
     yield {
       code: 'no_worker',
       level: 'error',
-      text: `${count(ready)} in ${name} and no worker serves it`,
+      text: `${count(ready, isExact)} in ${name} and no worker serves it`,
       queue: name,
       next: `Start one: holdfast worker ./jobs.js --queues ${name}`,
     }
@@ -112,15 +112,22 @@ function* ofQueue(queue: QueueOverview): Generator<Warning> {
     yield {
       code: 'dead_growing',
       level: 'warning',
-      text: `jobs of ${name} are dying: ${Math.max(1, Math.round(rates.dead * 60))} in the last minute`,
+      text: `jobs of ${name} are dying: ${readable(Math.max(1, Math.round(rates.dead * 60)))} in the last minute`,
       queue: name,
       next: 'See what kills them under dead letters; requeue them once that is mended',
     }
   }
 }
 
-function count(ready: number): string {
-  return ready === 1 ? '1 job is ready' : `${ready} jobs are ready`
+function count(ready: number, isExact: boolean): string {
+  if (ready === 1) return '1 job is ready'
+  // An estimate is good for three digits.
+  const text = isExact ? readable(ready) : `about ${readable(Number(ready.toPrecision(3)))}`
+  return `${text} jobs are ready`
+}
+
+function readable(number: number): string {
+  return number.toLocaleString('en')
 }
 
 function* ofWorker(worker: WorkerView, nowMs: number): Generator<Warning> {

@@ -127,3 +127,15 @@ test('the worst comes first', () => {
 
   expect(codes({ queues })).toEqual(['error no_worker', 'warning oldest_age', 'note paused_backlog'])
 })
+
+test.each([
+  [true, 994_871, '994,871 jobs are ready in mail and no worker serves it'],
+  [false, 994_871, 'about 995,000 jobs are ready in mail and no worker serves it'],
+  [true, 1, '1 job is ready in mail and no worker serves it'],
+])('counts can be read, and an estimate says that it is one: exact %s, %i', (isExact, ready, text) => {
+  const overview = { nowMs: NOW, queues: [queue({ ready, workers: 0 })], isExact }
+
+  const [warning] = warningsOf({ overview, workers: [], schedules: [], health: health() })
+
+  expect(warning!.text).toBe(text)
+})
