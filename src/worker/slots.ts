@@ -48,6 +48,10 @@ function isLastChance({ crashes }: HeldJob): boolean {
   return crashes >= CRASHES_MAX - 1
 }
 
+function nameOf({ id, fence }: Lease): string {
+  return `${id} ${fence}`
+}
+
 /** The jobs in hand. */
 export class Slots {
   readonly #deps: SlotsDeps
@@ -269,12 +273,14 @@ export class Slots {
   /** The jobs of these leases that wait or run; settlements under way are not looked for. */
   find(leases: readonly Lease[]): HeldJob[] {
     if (leases.length === 0) return []
-    const fences = new Map(leases.map(({ id, fence }) => [id, fence]))
-    return this.#inHand().filter((held) => fences.get(held.id) === held.fence)
+    // By both: a job that was lost here and claimed here again is in hand twice.
+    const names = new Set(leases.map(nameOf))
+    return this.#inHand().filter((held) => names.has(nameOf(held)))
   }
 
-  findById(id: string): HeldJob | null {
-    return this.#inHand().find((held) => held.id === id) ?? null
+  /** All that is in hand of one job. */
+  findById(id: string): HeldJob[] {
+    return this.#inHand().filter((held) => held.id === id)
   }
 
   #inHand(): HeldJob[] {

@@ -243,8 +243,7 @@ export class Worker {
     this.#unlisten = this.#deps.store.listen({
       ready: (queue) => this.#fetcher.wake(queue),
       cancel: (id) => {
-        const held = this.#slots.findById(id)
-        if (held !== null) cancelHeld(held, this.#scope, this.#deadlines)
+        for (const held of this.#slots.findById(id)) cancelHeld(held, this.#scope, this.#deadlines)
       },
     })
   }

@@ -53,6 +53,34 @@ describe('a lease', () => {
     expect(await stage.get(id)).toMatchObject({ state: 'running', worker: 'thief', result: null })
   })
 
+  test('that is lost together with a later one of the same job aborts its handler at the same time', async () => {
+    const stage = openStage()
+    await stage.enqueue()
+    const aborted: { readonly attempt: number; readonly atMs: number }[] = []
+    const worker = stage.worker({
+      handlers: [
+        work(async (_payload, { attempt, signal }) => {
+          await whenAborted(signal)
+          aborted.push({ attempt, atMs: stage.clock.now() })
+        }),
+      ],
+      concurrency: 2,
+    })
+
+    await worker.start()
+    await stage.clock.advance(0)
+    stage.fail(['extend', 'watch'])
+    await giveBack(stage)
+    await stage.clock.advance(5_000)
+    await takeAway(stage)
+    stage.heal()
+    await stage.clock.advance(10_000)
+    await worker.stop()
+
+    expect(aborted.map(({ attempt }) => attempt).sort()).toEqual([1, 2])
+    expect(aborted[0]!.atMs).toBe(aborted[1]!.atMs)
+  })
+
   test('that is lost unnoticed is refused by the fence when the job is settled', async () => {
     const stage = openStage()
     const id = await stage.enqueue()
@@ -169,20 +197,25 @@ describe('a lease', () => {
 
 // Lets the lease run out, rescues the job and claims it for another worker.
 async function takeAway(stage: Stage, id?: string): Promise<Lease> {
+  const queue = await giveBack(stage, id)
+  const request = { queues: [{ queue, limit: 1 }], types: null, worker: 'thief', leaseMs: 3_600_000 }
+  const [claimed] = (await stage.store.claim({ ...request })).jobs
+  return claimed!
+}
+
+/** Ends a job's lease as if it had run out, unnoticed by its worker, and returns the job's queue. */
+async function giveBack(stage: Stage, id?: string): Promise<string> {
   const { store } = stage
   const expiring = (await store.list({ filter: { states: ['running'] }, limit: 10, before: null })).jobs
   const { id: jobId } = expiring.find((job) => id === undefined || job.id === id)!
   const nowMs = stage.clock.now()
   stage.clock.set(nowMs + 60_000)
-  const expired = (await store.expired(10)).jobs.find((job) => job.id === jobId)!
-  const { fence, queue } = expired
-  const settlement = { state: 'ready', attempt: 0, crashes: 0 } as const
+  const { fence, queue, attempt } = (await store.expired(10)).jobs.find((job) => job.id === jobId)!
+  const settlement = { state: 'ready', attempt, crashes: 0 } as const
   const settled = { id: jobId, fence, queue, settlement, result: null, error: null, ranMs: null, idempotencyKey: null }
   await store.settle([settled], { onlyExpired: true })
-  const request = { queues: [{ queue, limit: 1 }], types: null, worker: 'thief', leaseMs: 3_600_000 }
-  const [claimed] = (await store.claim({ ...request })).jobs
   stage.clock.set(nowMs)
-  return claimed!
+  return queue
 }
 
 describe('the lease table', () => {
