@@ -209,6 +209,25 @@ describe('sharing a server', { timeout: TIMEOUT_MS }, () => {
     expect(await isServerOf(folder, pid)).toBe(false)
   })
 
+  test('a killed process whose connection the server has yet to notice does not count as present', async () => {
+    const folder = await usedFolder()
+    const child = await openChild(folder)
+    const places = `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast presence%' ORDER BY backend_start`
+    const [place] = (await query(child.connection, places)) as { readonly pid: number }[]
+    const server = await open(folder)
+    const pid = await serverPid(folder)
+
+    process.kill(place!.pid, 'SIGSTOP')
+    await kill(child.process)
+    const closing = server.close()
+    const taken = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted`
+    await expect.poll(() => query(child.connection, taken), { interval: 1 }).toHaveLength(1)
+    process.kill(place!.pid, 'SIGCONT')
+    await closing
+
+    expect(await isServerOf(folder, pid)).toBe(false)
+  })
+
   test('one that comes while the last leaves gets a server', async () => {
     const folder = await usedFolder()
     let leaving = await open(folder)

@@ -2,6 +2,7 @@
 
 import { Socket } from 'node:net'
 import pg from 'pg'
+import { deadlineIn, pause } from './deadline.js'
 import { USER } from './initialize.js'
 
 /** How to connect to the embedded server, as pg takes it. */
@@ -41,9 +42,21 @@ const PRESENCE_LOCK = 0x686f6c64
 // A server on this machine answers within milliseconds; one that does not in this time is stopped or stuck.
 const ANSWER_MS_MAX = 5_000
 
+// A process that was killed is gone from the server as soon as the server's process for it has run, which a busy machine puts off.
+const GONE_MS_MAX = 2_000
+const GONE_LOOK_MS = 20
+const NAME = 'holdfast presence of process'
+
 const ENTER = 'SELECT pg_try_advisory_lock_shared($1) AS "isOpen"'
 const LEAVE = 'SELECT pg_advisory_unlock_shared($1)'
 const SHUT = 'SELECT pg_try_advisory_lock($1) AS "isLast"'
+const OTHERS = `
+SELECT pg_stat_activity.application_name AS "name"
+  FROM pg_locks
+  JOIN pg_stat_activity USING (pid)
+ WHERE pg_locks.locktype = 'advisory'
+   AND pg_locks.objid = $1
+   AND pg_locks.granted`
 
 /** Takes a place at the server, and makes its database if need be. Never rejects. */
 export async function enter(address: Pick<EmbeddedConnection, 'host' | 'port' | 'password'>): Promise<Arrival> {
@@ -77,7 +90,7 @@ function dial(connection: EmbeddedConnection): Line {
   const client = new pg.Client({
     ...connection,
     database: PRESENCE_DATABASE,
-    application_name: 'holdfast presence',
+    application_name: `${NAME} ${process.pid}`,
     ssl: false,
     keepAlive: true,
     connectionTimeoutMillis: ANSWER_MS_MAX,
@@ -99,6 +112,17 @@ async function makeDatabase(client: pg.Client): Promise<void> {
   })
 }
 
+/** Whether the process that a presence is named after cannot be seen here. That is a reason to wait for its place, no more: processes in
+ *  another container cannot be seen either. */
+function isGone(name: string): boolean {
+  try {
+    process.kill(Number(name.slice(NAME.length)), 0)
+    return false
+  } catch (error) {
+    return (error as { code?: string }).code === 'ESRCH'
+  }
+}
+
 function presenceOn({ client, socket, lost }: Line, connection: EmbeddedConnection): Presence {
   return {
     connection,
@@ -118,8 +142,12 @@ function presenceOn({ client, socket, lost }: Line, connection: EmbeddedConnecti
       try {
         // Our own place is given up first: then of two that leave at once, the second to ask finds nobody there.
         await client.query(LEAVE, [PRESENCE_LOCK])
-        const { rows } = await client.query<{ isLast: boolean }>(SHUT, [PRESENCE_LOCK])
-        return rows[0]!.isLast
+        for (const deadline = deadlineIn(GONE_MS_MAX); ; await pause(GONE_LOOK_MS)) {
+          const { rows } = await client.query<{ isLast: boolean }>(SHUT, [PRESENCE_LOCK])
+          if (rows[0]!.isLast) return true
+          const others = await client.query<{ name: string }>(OTHERS, [PRESENCE_LOCK])
+          if (performance.now() > deadline || !others.rows.some(({ name }) => isGone(name))) return false
+        }
       } catch {
         // The server is gone already, or others are busy bringing it back: nothing left to stop.
         return false
