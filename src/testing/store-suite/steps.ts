@@ -110,10 +110,11 @@ export async function listIds(store: Store, filter: JobFilter = {}, limit: numbe
   return ids
 }
 
-/** Prunes until all is gone that may go: one call drops a bounded number of days, and leaves those others are busy with. */
+/** Prunes until all is gone that may go: one call drops a bounded number of days, and leaves those others are busy with, such as a
+ *  server's own upkeep. So while nothing goes at all, it is asked again for a while. */
 export async function pruneAll(store: Store, retentionMs: number): Promise<{ days: string[]; rows: number }> {
   const all = { days: [] as string[], rows: 0 }
-  for (let call = 0; call < 5; call++) {
+  for (let call = 0; call < 5 || (call < 25 && all.days.length === 0); call++) {
     const { days, rows } = await store.prune({ retentionMs })
     all.days.push(...days)
     all.rows += rows
