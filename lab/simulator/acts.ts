@@ -21,7 +21,7 @@ export interface ActorDeps {
 const TRY_AGAIN_MS = 300
 const WATCH_MS = 1_000
 /** By when a call has arrived, however slow, or never will. */
-const LATE_MS = 3_000
+export const LATE_MS = 3_000
 
 /** Does what the plan says, at its time. */
 export class Actors {

@@ -6,7 +6,7 @@ import { isFinished } from '../../src/core/states.js'
 import { checkHistory } from '../history/check.js'
 import type { HistoryEvent, RunBegun } from '../history/events.js'
 import type { Verdict, Violation } from '../history/verdict.js'
-import { Actors } from './acts.js'
+import { Actors, LATE_MS } from './acts.js'
 import { DEFINITIONS } from './behaviours.js'
 import { Chance } from './chance.js'
 import { injectFaults } from './injector.js'
@@ -36,8 +36,6 @@ const RESCUE_MS = 30_000
 /** Schedules go on for so long after the heal; what is due in the time before the last look must have fired. */
 const SCHEDULES_MS = 11_500
 const CLOSE_MS = 60_000
-/** When the last call that was slow has arrived. */
-const RESUME_MS = 3_000
 const LOOK_MS = 200
 
 /** Runs the schedule of events that the seed stands for. The same seed gives the same history, bit for bit. */
@@ -121,7 +119,7 @@ class Run {
     const timeline = this.#timeline
     if (this.#plan.schedules.length > 0) timeline.after(SCHEDULES_MS, () => this.#endSchedules())
     timeline.after(this.#drainMs, () => this.#end())
-    timeline.after(RESUME_MS, () => this.#resumeQueues())
+    timeline.after(LATE_MS, () => this.#resumeQueues())
     timeline.after(LOOK_MS, () => this.#watch())
   }
 

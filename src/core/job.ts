@@ -54,6 +54,11 @@ export interface Lease {
   readonly fence: number
 }
 
+/** What tells leases apart, those of one job too. */
+export function leaseName({ id, fence }: Lease): string {
+  return `${id} ${fence}`
+}
+
 /** A job in the hands of a worker. */
 export interface ClaimedJob extends Lease {
   readonly queue: string

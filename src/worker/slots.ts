@@ -5,7 +5,7 @@
 // each starts, so that a crash blames those that ran and not those that waited beside them. One that would be dead after one
 // more crash is the only suspect until its settlement is confirmed: no other suspect's crash is ever its death.
 
-import type { ClaimedJob, Lease } from '../core/job.js'
+import { type ClaimedJob, type Lease, leaseName } from '../core/job.js'
 import { CRASHES_MAX } from '../core/limits.js'
 import type { RunScope } from './context.js'
 import type { Deadlines } from './deadlines.js'
@@ -46,10 +46,6 @@ export interface SlotsDeps {
 /** Whether one more crash would be the job's death. */
 function isLastChance({ crashes }: HeldJob): boolean {
   return crashes >= CRASHES_MAX - 1
-}
-
-function nameOf({ id, fence }: Lease): string {
-  return `${id} ${fence}`
 }
 
 /** The jobs in hand. */
@@ -274,8 +270,8 @@ export class Slots {
   find(leases: readonly Lease[]): HeldJob[] {
     if (leases.length === 0) return []
     // By both: a job that was lost here and claimed here again is in hand twice.
-    const names = new Set(leases.map(nameOf))
-    return this.#inHand().filter((held) => names.has(nameOf(held)))
+    const names = new Set(leases.map(leaseName))
+    return this.#inHand().filter((held) => names.has(leaseName(held)))
   }
 
   /** All that is in hand of one job. */

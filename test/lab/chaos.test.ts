@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -96,15 +96,16 @@ describe('under chaos', () => {
   )
 
   test.each([
-    ['as soon as it has begun', 'holdfast-', []],
-    ['when its server is there', 'holdfast-chaos-', ['holdfast-chaos']],
+    // Its disk and its server are being made.
+    ['as soon as it has begun', () => vi.waitUntil(async () => (await readdir(folder)).length > 0, WAIT), []],
+    ['when its workers are up', (child: ChildProcess) => once(child.stderr!, 'data'), ['holdfast-chaos']],
   ])(
     'a run that is told to end leaves no server, no worker and no disk behind: %s',
-    async (_, sign, left) => {
+    async (_, isTime, left) => {
       const env = { ...process.env, TMPDIR: folder }
-      const child = spawn(process.execPath, [CLI, 'chaos'], { env, stdio: 'ignore' })
+      const child = spawn(process.execPath, [CLI, 'chaos'], { env, stdio: ['ignore', 'ignore', 'pipe'] })
       const ended = once(child, 'exit')
-      await vi.waitUntil(async () => (await readdir(folder)).some((name) => name.startsWith(sign)), WAIT)
+      await isTime(child)
       child.kill('SIGTERM')
 
       expect(await ended).toEqual([130, null])

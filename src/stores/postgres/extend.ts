@@ -1,6 +1,6 @@
 // begin, extend, watch: what a worker says and asks about the leases it holds.
 
-import type { Lease } from '../../core/job.js'
+import { type Lease, leaseName } from '../../core/job.js'
 import type { Extension } from '../../core/store.js'
 import type { Database } from './database.js'
 import { arrayOf, type Row, statement } from './statement.js'
@@ -81,9 +81,8 @@ function columns(leases: readonly Lease[]): [string, string] {
 
 function readExtension(leases: readonly Lease[], rows: readonly Row[]): Extension {
   const held = new Map(rows.map(([id, fence, cancel]) => [`${id} ${fence}`, cancel === 'true']))
-  const name = ({ id, fence }: Lease) => `${id} ${fence}`
   return {
-    lost: leases.filter((lease) => !held.has(name(lease))).map(({ id, fence }) => ({ id, fence })),
-    cancelled: leases.filter((lease) => held.get(name(lease)) === true).map(({ id, fence }) => ({ id, fence })),
+    lost: leases.filter((lease) => !held.has(leaseName(lease))).map(({ id, fence }) => ({ id, fence })),
+    cancelled: leases.filter((lease) => held.get(leaseName(lease)) === true).map(({ id, fence }) => ({ id, fence })),
   }
 }

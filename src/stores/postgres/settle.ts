@@ -1,7 +1,7 @@
 // settle: running rows become what the settlement says, matched by fence. ◄── worker/settler.ts, upkeep/rescue.ts
 
 import { fingerprint } from '../../core/fingerprint.js'
-import type { Lease, SettledJob } from '../../core/job.js'
+import { type Lease, leaseName, type SettledJob } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import { isFinished, type JobState } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
@@ -99,7 +99,7 @@ async function longWay(
   options: SettleOptions,
 ): Promise<readonly SettleResult[]> {
   const first = new Map<string, SettledJob>()
-  for (const job of jobs) if (!first.has(nameOf(job))) first.set(nameOf(job), job)
+  for (const job of jobs) if (!first.has(leaseName(job))) first.set(leaseName(job), job)
   const settling = [...first.values()]
   const values = settleValues(db, settling, await fingerprints(send, settling), options)
   const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE_EACH, values)
@@ -112,12 +112,8 @@ async function longWay(
     if (hasChildren === 'true' && isFinished(state as JobState)) parents.push(id!)
   }
   await unblockAfter(db, send, parents, options.onReady)
-  const stateOf = (job: SettledJob) => (first.get(nameOf(job)) === job ? settled.get(nameOf(job)) : null) ?? null
+  const stateOf = (job: SettledJob) => (first.get(leaseName(job)) === job ? settled.get(leaseName(job)) : null) ?? null
   return complete(send, jobs, jobs.map(stateOf))
-}
-
-function nameOf({ id, fence }: Lease): string {
-  return `${id} ${fence}`
 }
 
 // A job may die of an error that an earlier attempt met: too old for another, or its limit lowered meanwhile.
@@ -174,5 +170,5 @@ async function settledBefore(send: Send, leases: readonly Lease[]): Promise<(Job
     plainArrayOf(leases.map(({ fence }) => fence)),
   ])
   const states = new Map(rows.map(([id, fence, state]) => [`${id} ${fence}`, state as JobState | null]))
-  return leases.map((lease) => states.get(nameOf(lease)) ?? null)
+  return leases.map((lease) => states.get(leaseName(lease)) ?? null)
 }
