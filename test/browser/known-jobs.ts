@@ -45,14 +45,15 @@ export async function fillStore(holdfast: Holdfast): Promise<KnownJobs> {
   )
   await holdfast.pause('reports')
   await enqueueTimes(2, () => holdfast.enqueue('adhoc_report', null, { queue: 'reports', priority: 7 }))
-  await holdfast.schedule('nightly-report', {
-    cron: '0 3 * * *',
+  // Days and hours from now: a tick while the pages are looked at would be one job more than they are to show.
+  const now = new Date()
+  await holdfast.schedule('weekly-report', {
+    cron: `0 3 * * ${(now.getUTCDay() + 3) % 7}`,
     zone: 'Europe/Berlin',
     job: 'weekly_report',
     queue: 'reports',
   })
-  // Six hours from now: a tick while the pages are looked at would be one job more than they are to show.
-  const hour = (new Date().getUTCHours() + 6) % 24
+  const hour = (now.getUTCHours() + 6) % 24
   await holdfast.schedule('sync-stock', { cron: `*/10 ${hour} * * *`, job: 'adhoc_report', queue: 'reports' })
   await worker.start()
   const isIn = async (id: string, state: string) => (await holdfast.get(id))?.state === state

@@ -203,14 +203,14 @@ describe('one job, one queue, one schedule', SLOWLY, () => {
   test('a schedule runs now, is paused and resumed', async () => {
     const page = await desk.visit('/schedules')
 
-    await page.getByRole('button', { name: 'Pause nightly-report' }).click()
-    await page.getByRole('button', { name: 'Resume nightly-report' }).waitFor()
-    expect((await desk.holdfast.schedules()).find(({ name }) => name === 'nightly-report')).toMatchObject({
+    await page.getByRole('button', { name: 'Pause weekly-report' }).click()
+    await page.getByRole('button', { name: 'Resume weekly-report' }).waitFor()
+    expect((await desk.holdfast.schedules()).find(({ name }) => name === 'weekly-report')).toMatchObject({
       paused: true,
     })
-    await page.getByRole('button', { name: 'Resume nightly-report' }).click()
-    await page.getByRole('button', { name: 'Pause nightly-report' }).waitFor()
-    await page.getByRole('button', { name: 'Run now: nightly-report' }).click()
+    await page.getByRole('button', { name: 'Resume weekly-report' }).click()
+    await page.getByRole('button', { name: 'Pause weekly-report' }).waitFor()
+    await page.getByRole('button', { name: 'Run now: weekly-report' }).click()
 
     await page.getByRole('heading', { name: 'weekly_report' }).waitFor()
     expect(await desk.holdfast.count({ filter: 'type:weekly_report' })).toMatchObject({ count: 3 })

@@ -138,7 +138,7 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
 
   test('schedules are told in words, with the next five runs in their zone and in the reader’s', async () => {
     await page.goto(`${desk.url}/schedules`)
-    const card = page.locator('.card', { hasText: 'nightly-report' })
+    const card = page.locator('.card', { hasText: 'weekly-report' })
 
     await card.getByRole('button', { name: 'Next runs' }).click()
 
@@ -160,7 +160,7 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
     await page.goto(`${desk.url}/audit`)
 
     await eventually(() => textOf(page, 'tbody')).toMatch(/api pause reports/)
-    expect(await textOf(page, 'tbody')).toMatch(/api set schedule nightly-report/)
+    expect(await textOf(page, 'tbody')).toMatch(/api set schedule weekly-report/)
   })
 
   test('no bulk action yet says how to make one, and an address of nothing says so', async () => {
