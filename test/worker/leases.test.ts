@@ -81,6 +81,34 @@ describe('a lease', () => {
     expect(aborted[0]!.atMs).toBe(aborted[1]!.atMs)
   })
 
+  test('that is lost leaves the later run of the same job in the same worker alone', async () => {
+    const stage = openStage()
+    const id = await stage.enqueue()
+    const end = gate()
+    const aborted: number[] = []
+    const worker = stage.worker({
+      handlers: [
+        work(async (_payload, { attempt, signal }) => {
+          await Promise.race([end.promise, whenAborted(signal).then(() => aborted.push(attempt))])
+        }),
+      ],
+      concurrency: 2,
+    })
+
+    await worker.start()
+    await stage.clock.advance(0)
+    stage.fail(['extend', 'watch'])
+    await giveBack(stage)
+    await stage.clock.advance(5_000)
+    stage.heal()
+    await stage.clock.advance(10_000)
+    end.open()
+    await worker.stop()
+
+    expect(aborted).toEqual([1])
+    expect(await stage.get(id)).toMatchObject({ state: 'succeeded', attempt: 2 })
+  })
+
   test('that is lost unnoticed is refused by the fence when the job is settled', async () => {
     const stage = openStage()
     const id = await stage.enqueue()
