@@ -1,16 +1,74 @@
-// Builds dist/: src/ and lab/ compiled, the SQL files beside them, and the dashboard. It is put in place at the end, so that a
-// build that fails leaves the last one as it was.
+// Builds dist/: src/ and lab/ compiled, the types that users reach, and the dashboard. It is put in place at the end, so that
+// a build that fails leaves the last one as it was. All of dist/ is published, so nothing is in it that nobody needs: comments
+// are for whoever reads the sources, those of types for whoever writes a call.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, normalize, relative } from 'node:path'
+import { brotliCompressSync } from 'node:zlib'
+import { build as bundle } from 'vite'
 
 const MAKING = 'dist.next'
+const TSC = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', MAKING]
 rmSync(MAKING, { recursive: true, force: true })
-run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', MAKING)
-cpSync('src/stores/postgres/migrations', `${MAKING}/src/stores/postgres/migrations`, { recursive: true })
+run(...TSC, '--declaration', '--emitDeclarationOnly')
+// Checked above.
+run(...TSC, '--noCheck', '--removeComments')
+dropUnreachedTypes()
+await writeHeartbeatCode()
 chmodSync(`${MAKING}/src/cli/main.js`, 0o755)
 run('node_modules/vite/bin/vite.js', 'build', 'dashboard', '--outDir', `../${MAKING}/web`, '--logLevel', 'warn')
+writeText('src/server/web.js', 'WEB', packedWeb())
 rmSync('dist', { recursive: true, force: true })
 renameSync(MAKING, 'dist')
+
+/** Puts a text into the module that carries it. */
+function writeText(path, name, text) {
+  const file = join(MAKING, path)
+  if (!readFileSync(file, 'utf8').includes(`export const ${name} = null`))
+    throw new Error(`${file} has no place for ${name}`)
+  writeFileSync(file, `export const ${name} = ${JSON.stringify(text)};\n`)
+}
+
+/** The heartbeat thread with everything it needs, for programs that are bundled themselves. */
+async function writeHeartbeatCode() {
+  const entry = join(MAKING, 'src/heartbeat-bundle.js')
+  const made = await bundle({
+    configFile: false,
+    logLevel: 'warn',
+    build: { ssr: entry, write: false, minify: true, target: 'node20', rollupOptions: { output: { format: 'cjs' } } },
+    // These two are optional for the driver.
+    ssr: { noExternal: true, external: ['pg-native', 'pg-cloudflare'], target: 'node' },
+  })
+  writeText('src/worker/heartbeat-code.js', 'HEARTBEAT_CODE', made.output[0].code)
+  rmSync(entry)
+}
+
+/** The dashboard's files in one text. */
+function packedWeb() {
+  const folder = join(MAKING, 'web')
+  const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const paths = names.map(({ parentPath, name }) => join(parentPath, name)).sort()
+  const files = paths.map((path) => [relative(folder, path).replaceAll('\\', '/'), readFileSync(path, 'base64')])
+  return brotliCompressSync(JSON.stringify(Object.fromEntries(files))).toString('base64')
+}
+
+/** Removes the types of files that no entry of the package leads to: commands, the lab, the insides of stores. */
+function dropUnreachedTypes() {
+  const { exports } = JSON.parse(readFileSync('package.json', 'utf8'))
+  const entries = Object.values(exports).flatMap(({ types }) => (types === undefined ? [] : [types]))
+  const left = entries.map((types) => normalize(types.replace('./dist', MAKING)))
+  const reached = new Set()
+  for (let file = left.pop(); file !== undefined; file = left.pop()) {
+    if (reached.has(file)) continue
+    reached.add(file)
+    const imports = readFileSync(file, 'utf8').matchAll(/(?:from|import)\s*\(?'(\.[^']+)\.js'/g)
+    for (const [, target] of imports) left.push(normalize(join(dirname(file), `${target}.d.ts`)))
+  }
+  const all = readdirSync(MAKING, { recursive: true, encoding: 'utf8' })
+  for (const name of all.filter((name) => name.endsWith('.d.ts'))) {
+    if (!reached.has(join(MAKING, name))) rmSync(join(MAKING, name))
+  }
+}
 
 function run(...command) {
   const { status } = spawnSync(process.execPath, command, { stdio: 'inherit' })

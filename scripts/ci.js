@@ -3,11 +3,17 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openToolbox } from './toolbox.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-ci-'))
-const reports = ['tests', 'proof'].map((name) => join(folder, `${name}.json`))
+const reports = ['tests', 'node-22', 'node-24', 'proof'].map((name) => join(folder, `${name}.json`))
 // These take both cores for minutes. What the others wait for, with real processes and servers, would take longer beside them.
 const PROOF = ['chaos', 'experiments', 'simulator-bugs'].map((name) => `test/lab/${name}.test.ts`)
+// What tells versions of Node apart in a minute: the runtime, both stores' contract, threads, handlers in TypeScript.
+const FAST = [
+  ...['core', 'client', 'worker', 'upkeep', 'testing', 'metrics', 'tracing'].map((name) => `test/${name}/`),
+  ...['stores/memory', 'stores/postgres', 'cli/worker', 'crash/paused'].map((name) => `test/${name}.test.ts`),
+]
 const vitest = (report, ...words) => [
   'node_modules/vitest/vitest.mjs',
   'run',
@@ -23,23 +29,35 @@ const steps = [
   ['types of the dashboard', 'node_modules/typescript/bin/tsc', '--noEmit', '-p', 'dashboard/tsconfig.json'],
   ['unused exports', 'node_modules/knip/bin/knip.js'],
   ['tests', ...vitest(reports[0], ...PROOF.map((file) => `--exclude=${file}`))],
-  ['proof: chaos, simulator, experiments', ...vitest(reports[1], ...PROOF)],
+  ['fast tests on Node 22', { node: 22 }, ...vitest(reports[1], ...FAST)],
+  ['fast tests on Node 24', { node: 24 }, ...vitest(reports[2], ...FAST)],
+  ['proof: chaos, simulator, experiments', ...vitest(reports[3], ...PROOF)],
 ]
 
 // Without these the tests that need them fail and say what to do; the others run all the same.
-for (const script of ['scripts/browser.js', 'scripts/faketime.js']) {
-  spawnSync(process.execPath, [script, '--install'], { stdio: ['ignore', 'ignore', 'inherit'] })
+for (const name of ['browser', 'faketime', 'pgbouncer', 'postgres-15', 'toolbox']) {
+  spawnSync(process.execPath, [`scripts/${name}.js`, '--install'], { stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
 let failed = false
-for (const [name, ...command] of steps) {
+for (const [name, ...words] of steps) {
   const began = performance.now()
   console.log(`\n── ${name}`)
-  const { status } = spawnSync(process.execPath, command, { stdio: 'inherit' })
+  const status = runStep(words)
   console.log(`── ${name}: ${status === 0 ? 'ok' : 'failed'} in ${((performance.now() - began) / 1000).toFixed(1)} s`)
   if (status !== 0) {
     failed = true
     break
+  }
+}
+
+function runStep([first, ...command]) {
+  if (typeof first === 'string') return spawnSync(process.execPath, [first, ...command], { stdio: 'inherit' }).status
+  try {
+    return spawnSync(openToolbox().nodes[first.node], command, { stdio: 'inherit' }).status
+  } catch (error) {
+    console.error(error.message)
+    return 1
   }
 }
 

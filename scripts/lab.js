@@ -1,8 +1,12 @@
 // Builds the lab and runs one of its programs: node scripts/lab.js bench [options]. HOLDFAST_LAB_OUT names the folder it is
-// built into, so that two people, or two runs of different code, do not build over each other; default .lab.
+// built into, so that two people, or two runs of different code, do not build over each other; default .lab. Everybody is
+// measured on Node 24: the newest versions of the peers need it.
 import { spawn, spawnSync } from 'node:child_process'
-import { cpSync, existsSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { openToolbox } from './toolbox.js'
+
+const NODE_MAJOR = 24
 
 const out = process.env.HOLDFAST_LAB_OUT || '.lab'
 const [program, ...options] = process.argv.slice(2)
@@ -11,14 +15,17 @@ const run = (...command) => {
   if (status !== 0) process.exit(status ?? 1)
 }
 run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', out)
-const migrations = join('src', 'stores', 'postgres', 'migrations')
-cpSync(migrations, join(out, migrations), { recursive: true })
 const entry = join(out, 'lab', program ?? '', 'main.js')
 if (!existsSync(entry)) {
   console.error(`the lab has no program ${JSON.stringify(program)}; it has: bench`)
   process.exit(2)
 }
 // Signals are passed on, so that the program can take its servers down.
-const child = spawn(process.execPath, [entry, ...options], { stdio: 'inherit' })
+const child = spawn(node(), [entry, ...options], { stdio: 'inherit' })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
 child.on('exit', (code) => process.exit(code ?? 1))
+
+function node() {
+  if (Number.parseInt(process.versions.node, 10) >= NODE_MAJOR) return process.execPath
+  return openToolbox({ isInstalling: true }).nodes[NODE_MAJOR]
+}

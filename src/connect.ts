@@ -1,8 +1,9 @@
 // Connecting: which store a URL means, and opening it. A store's code is loaded when it is asked for, so that those who
 // use one never load the driver of another.
 
-import { checkKeys, checkText } from './core/check.js'
+import { checkBoolean, checkKeys, checkText } from './core/check.js'
 import { HoldfastError, show } from './core/errors.js'
+import type { Logger } from './core/logger.js'
 import type { Clock } from './core/ports.js'
 import type { Store } from './core/store.js'
 import { redactUrl } from './core/url.js'
@@ -21,6 +22,9 @@ const URL_DEFAULT = 'embedded:.holdfast'
 export interface ConnectOptions extends HoldfastOptions {
   /** The PostgreSQL schema its tables are in, made when it is missing. Default 'holdfast'. Other stores have none. */
   readonly schema?: string
+  /** Whether the schema is made where it is missing, and brought up to date. Default true. With false both raise
+   *  `schema_missing`: for programs that look at a queue, where a mistyped schema must not become a new one. */
+  readonly migrate?: boolean
   /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
   readonly embedded?: EmbeddedOptions
 }
@@ -31,12 +35,13 @@ export interface ConnectOptions extends HoldfastOptions {
  * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
  */
 export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
-  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema', 'embedded'])
-  const { schema, embedded, ...others } = options
+  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema', 'migrate', 'embedded'])
+  const { schema, migrate = true, embedded, ...others } = options
   // Before the store is opened: a mistake in an option should not cost the start of a server.
-  const { ports } = resolveHoldfastOptions(others)
+  const { ports, logger } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
-  const store = await openStore(chooseUrl(url), { schema, embedded, clock: ports.clock })
+  checkBoolean('migrate', migrate)
+  const store = await openStore(chooseUrl(url), { schema, migrate, embedded, clock: ports.clock, logger })
   try {
     return await openHoldfast(store, others)
   } catch (error) {
@@ -62,11 +67,14 @@ function chooseUrl(url: string | undefined): ChosenUrl {
 
 interface OpenOptions {
   readonly schema: string | undefined
+  readonly migrate: boolean
   readonly embedded: EmbeddedOptions | undefined
   readonly clock: Clock
+  readonly logger: Logger | null
 }
 
-async function openStore({ url, source }: ChosenUrl, { schema, embedded, clock }: OpenOptions): Promise<Store> {
+async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Promise<Store> {
+  const { schema, migrate, embedded, clock, logger } = options
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+):/.exec(url)?.[1]
   switch (kind) {
@@ -81,8 +89,10 @@ async function openStore({ url, source }: ChosenUrl, { schema, embedded, clock }
       checkPostgresUrl(source, url, kind)
       const { postgresStore } = await import('./stores/postgres/index.js')
       return postgresStore(url, {
+        migrate,
         ...(schema === undefined ? {} : { schema }),
         ...(embedded === undefined ? {} : { embedded }),
+        onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
       })
     }
     case 'redis':

@@ -31,6 +31,8 @@ export interface HoldfastOptions {
   readonly enqueueBufferMax?: number
   /** How long succeeded and cancelled jobs are kept, where their queue sets nothing longer. Default '7d'. */
   readonly retention?: Duration
+  /** How long lines of the audit log are kept. Default '365d'. The process must own the store's tables to drop them. */
+  readonly auditRetention?: Duration
   /** Whether this process takes part in upkeep: making timed jobs ready, rescuing lost ones, firing schedules, pruning.
    *  Default true. Some process must. With `hold`, how long rescue waits after an outage, so that living workers can
    *  extend their leases first; default '15s'. */
@@ -52,6 +54,7 @@ export const HOLDFAST_OPTIONS = [
   'enqueueTimeout',
   'enqueueBufferMax',
   'retention',
+  'auditRetention',
   'upkeep',
   'name',
   'ports',
@@ -64,6 +67,7 @@ const DEFAULTS = {
   enqueueTimeout: '30s',
   enqueueBufferMax: 20_000,
   retention: '7d',
+  auditRetention: '365d',
   upkeep: true,
 } as const
 
@@ -71,6 +75,7 @@ const PAYLOAD_BYTES_LIMIT = 64 * 1024 * 1024
 
 interface HoldfastSettings extends ClientSettings {
   readonly retentionMs: number
+  readonly auditRetentionMs: number
   readonly upkeep: boolean | Pick<UpkeepOptions, 'hold'>
   readonly name: string | null
   readonly ports: Ports
@@ -80,12 +85,24 @@ interface HoldfastSettings extends ClientSettings {
 
 /** Checks the options of a connection and fills in what is left out. */
 export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettings {
-  const { payloadBytesMax, enqueueTimeout, enqueueBufferMax, retention, upkeep, name, ports, tracer, logger } = options
+  const {
+    payloadBytesMax,
+    enqueueTimeout,
+    enqueueBufferMax,
+    retention,
+    auditRetention,
+    upkeep,
+    name,
+    ports,
+    tracer,
+    logger,
+  } = options
   return {
     payloadBytesMax: checkWhole('payloadBytesMax', payloadBytesMax ?? DEFAULTS.payloadBytesMax, 1, PAYLOAD_BYTES_LIMIT),
     enqueueTimeoutMs: durationMs(enqueueTimeout ?? DEFAULTS.enqueueTimeout, { name: 'enqueueTimeout', minMs: 1 }),
     bufferJobsMax: checkWhole('enqueueBufferMax', enqueueBufferMax ?? DEFAULTS.enqueueBufferMax, 1, 1_000_000),
     retentionMs: durationMs(retention ?? DEFAULTS.retention, { name: 'retention' }),
+    auditRetentionMs: durationMs(auditRetention ?? DEFAULTS.auditRetention, { name: 'auditRetention' }),
     upkeep: typeof upkeep === 'object' ? upkeep : checkBoolean('upkeep', upkeep ?? DEFAULTS.upkeep),
     name: name === undefined ? null : checkName('name', name),
     ports: ports === undefined ? systemPorts : checkPorts(ports),
@@ -165,9 +182,11 @@ export class Holdfast extends Client {
 
   /**
    * Drains its workers, ends upkeep, writes what was enqueued, and closes the store, in this order: handlers that still
-   * run may enqueue. The same promise however often it is called.
+   * run may enqueue. The same promise however often it is called. Raises `wrong_state` in a handler of one of its workers.
    */
   override close(): Promise<void> {
+    const refusal = firstOf(this.#workers, (worker) => worker.ownHandlerError('close()'))
+    if (refusal !== null) return Promise.reject(refusal)
     this.#closing ??= this.#close()
     return this.#closing
   }
@@ -191,14 +210,17 @@ export class Holdfast extends Client {
 export async function openHoldfast(store: Store, options: HoldfastOptions = {}): Promise<Holdfast> {
   checkKeys('openHoldfast', options, HOLDFAST_OPTIONS)
   const settings = resolveHoldfastOptions(options)
-  const { ports, retentionMs, tracer, logger } = settings
+  const { ports, retentionMs, auditRetentionMs, tracer, logger } = settings
   const events = new Events()
   if (logger !== null) events.on(new EventLog(logger).hear)
   const time = await StoreTime.read(store, ports.clock)
   const tally = new Tally({ store, ports, emit: events.emit })
   const upkeepOptions = typeof settings.upkeep === 'object' ? settings.upkeep : {}
   const upkeep = settings.upkeep
-    ? new Upkeep({ store, ports, emit: events.emit, tally }, { ...upkeepOptions, retention: retentionMs })
+    ? new Upkeep(
+        { store, ports, emit: events.emit, tally },
+        { ...upkeepOptions, retention: retentionMs, auditRetention: auditRetentionMs },
+      )
     : null
   const onTimed = (delayMs: number) => upkeep?.nudge(delayMs)
   const onScheduled = () => upkeep?.nudgeSchedules()

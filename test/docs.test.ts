@@ -116,10 +116,20 @@ describe('the guides', () => {
 
   test('every link leads to a page, and to a heading that is on it', () => {
     const broken = pages.flatMap(({ path, text }) =>
-      [...proseOf(text).matchAll(/\]\(([^)\s]+)\)/g)]
-        .map(([, target]) => target!)
+      linksOf(text)
+        .map((target) => inRepository(path, target))
         .filter((target) => !/^[a-z]+:/.test(target) && !leadsSomewhere(path, target))
         .map((target) => `${path} → ${target}`),
+    )
+
+    expect(broken).toEqual([])
+  })
+
+  test('links by name have an address', () => {
+    const broken = pages.flatMap(({ path, text }) =>
+      [...proseOf(text).matchAll(/\]\[([\w-]+)\]/g)]
+        .filter(([, name]) => !text.includes(`\n[${name}]: `))
+        .map(([, name]) => `${path} → [${name}]`),
     )
 
     expect(broken).toEqual([])
@@ -129,7 +139,8 @@ describe('the guides', () => {
     const shelves = pages.find(({ path }) => path === 'docs/README.md')!.text
     const guides = pages.filter(({ path }) => path.startsWith('docs/') && path !== 'docs/README.md')
 
-    const missing = guides.filter(({ path }) => !shelves.includes(`(${relative('docs', path)})`))
+    const shelved = linksOf(shelves).map((target) => inRepository('docs/README.md', target))
+    const missing = guides.filter(({ path }) => !shelved.includes(relative('docs', path)))
 
     expect(missing.map(({ path }) => path)).toEqual([])
   })
@@ -250,6 +261,20 @@ function describeProblem({ place, hiddenLines }: Block, { file, start, messageTe
   const [path, first] = place.split(':')
   const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start ?? 0).line - hiddenLines
   return `${path}:${Number(first) + line}: ${text}`
+}
+
+/** The targets of all links of a page, those by name included. */
+function linksOf(text: string): readonly string[] {
+  const links = [...proseOf(text).matchAll(/\]\(([^)\s]+)\)/g), ...text.matchAll(/^\[[\w-]+\]: (\S+)$/gm)]
+  return links.map(([, target]) => target!)
+}
+
+/** A link to a file of the repository as one from page to page. Pages that are published link so to what is not. */
+function inRepository(from: string, target: string): string {
+  const { homepage } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { homepage: string }
+  const repository = homepage.replace('#readme', '')
+  const path = ['blob', 'raw'].map((kind) => `${repository}/${kind}/main/`).find((prefix) => target.startsWith(prefix))
+  return path === undefined ? target : relative(dirname(from), target.slice(path.length))
 }
 
 function leadsSomewhere(from: string, target: string): boolean {

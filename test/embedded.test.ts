@@ -17,6 +17,7 @@ import {
   truncate,
   writeFile,
 } from 'node:fs/promises'
+import { type AddressInfo, connect as connectTo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -26,10 +27,17 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Binaries, repairPackage } from '../src/stores/postgres/embedded/binaries.js'
 import { checkData, type Layout, prepareFolder } from '../src/stores/postgres/embedded/folder.js'
 import { isAlive, isPostmaster, readPostmaster } from '../src/stores/postgres/embedded/postmaster.js'
-import type { EmbeddedConnection } from '../src/stores/postgres/embedded/presence.js'
+import {
+  type Arrival,
+  type EmbeddedConnection,
+  enter,
+  type Presence,
+} from '../src/stores/postgres/embedded/presence.js'
 import { type EmbeddedOptions, type EmbeddedServer, openEmbedded } from '../src/stores/postgres/embedded/server.js'
 
 const CHILD = fileURLToPath(new URL('./fixtures/embedded-child.mjs', import.meta.url))
+const FOLDER = fileURLToPath(new URL('../dist/src/stores/postgres/embedded/folder.js', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./fixtures/embedded-program.mjs', import.meta.url))
 // Another user must be able to reach the programs. Below a folder that only root may enter, such as one mktemp made, there
 // is nothing to show: the product then says so, which has a test of its own.
 const isPrivate = !mayOthersEnter(import.meta.dirname)
@@ -228,6 +236,25 @@ describe('sharing a server', { timeout: TIMEOUT_MS }, () => {
     expect(await isServerOf(folder, pid)).toBe(false)
   })
 
+  test('the last to leave stops the server also when another place goes away between its two questions', async () => {
+    const { process: child, connection } = await openChild(await usedFolder())
+    child.stdin!.end()
+    await once(child, 'exit')
+    const other = presentAt(await enter(connection))
+    const places = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted`
+    const gate = await holdBack(connection, 'FROM pg_locks', async () => {
+      other.end()
+      await expect.poll(() => query(connection, places), { interval: 5 }).toHaveLength(0)
+    })
+    const last = presentAt(await enter({ ...connection, ...gate.address }))
+
+    const isLast = await last.isLastToLeave()
+
+    last.end()
+    gate.server.close()
+    expect(isLast).toBe(true)
+  })
+
   test('one that comes while the last leaves gets a server', async () => {
     const folder = await usedFolder()
     let leaving = await open(folder)
@@ -261,6 +288,21 @@ describe('sharing a server', { timeout: TIMEOUT_MS }, () => {
 
     expect(code).toBe(0)
     expect(await query(child.connection, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+  })
+})
+
+describe('a program that uses it', { timeout: TIMEOUT_MS }, () => {
+  test('prints nothing to stderr, deprecation warnings of the driver included', async () => {
+    const folder = await usedFolder()
+    const child = spawn(process.execPath, ['--trace-deprecation', '--trace-warnings', PROGRAM, folder])
+    children.push(child)
+    const printed: string[] = []
+    child.stderr.on('data', (chunk: Buffer) => printed.push(String(chunk)))
+
+    const [code] = await once(child, 'close')
+
+    expect(printed.join('')).toBe('')
+    expect(code).toBe(0)
   })
 })
 
@@ -366,17 +408,53 @@ describe.skipIf(!isRoot)('as root (skipped for other users, whom PostgreSQL acce
     },
   )
 
-  test.skipIf(isPrivate)('works in a folder that belongs to somebody else', { timeout: TIMEOUT_MS }, async () => {
+  test('a folder that belongs to somebody else is refused, whatever is in it', { timeout: TIMEOUT_MS }, async () => {
     const folder = await newFolder()
-    await chmod(dirname(folder), 0o755)
-    await mkdir(folder, { mode: 0o700 })
-    await chown(folder, 12_345, 12_345)
+    await mkdir(folder, { mode: 0o777 })
+    const used = await usedFolder('used')
+    const unchanged = (await readdir(used)).sort()
+    for (const path of [folder, used]) await chown(path, 12_345, 12_345)
 
-    const { connection } = await open(folder)
+    const errors = [folder, used].map((path) => openEmbedded(path).catch((error) => error))
 
-    expect(await query(connection, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
-    expect((await stat(join(folder, 'data'))).uid).toBe(12_345)
+    for (const [index, path] of [folder, used].entries()) {
+      expect(await errors[index]).toMatchObject({
+        code: 'access_denied',
+        message: expect.stringContaining(
+          `${path} of the embedded store belongs to user 12345, and this process runs as user 0`,
+        ),
+      })
+    }
+    expect(await readdir(folder)).toEqual([])
+    expect((await readdir(used)).sort()).toEqual(unchanged)
+    await chown(used, 0, 0)
   })
+
+  test.skipIf(isPrivate)(
+    'another user is refused a folder that is not theirs, and may use one of root that is open to them',
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const root = await makeRoot()
+      await chmod(root, 0o755)
+      const [foreign, open] = [join(root, 'foreign'), join(root, 'open')]
+      for (const path of [foreign, open]) {
+        await mkdir(path)
+        await chmod(path, 0o777)
+      }
+      await chown(foreign, 12_345, 12_345)
+      const look = async (path: string) => {
+        const code = `import('${FOLDER}').then(({ prepareFolder }) => prepareFolder('${path}')).then(() => 'used', (e) => e.code + ' ' + e.message).then(console.log)`
+        const child = spawn(process.execPath, ['-e', code], { uid: 54_321, gid: 54_321 })
+        const said: string[] = []
+        child.stdout.on('data', (chunk) => said.push(String(chunk)))
+        await once(child, 'close')
+        return said.join('')
+      }
+
+      expect(await look(foreign)).toMatch(/access_denied .*belongs to user 12345, and this process runs as user 54321/)
+      expect(await look(open)).toBe('used\n')
+    },
+  )
 
   test('without a way to run the server says which folder is in the way and what to do', async () => {
     const folder = await newFolder()
@@ -524,6 +602,35 @@ async function openChild(folder: string): Promise<Child> {
   const [line] = await Promise.race([once(createInterface({ input: child.stdout! }), 'line'), failed])
   failed.catch(() => {})
   return { process: child, connection: JSON.parse(line as string) as EmbeddedConnection }
+}
+
+function presentAt(arrival: Arrival): Presence {
+  if (arrival.presence === null) throw arrival.error
+  return arrival.presence
+}
+
+/** A proxy that holds the first message with `text` back until `meanwhile` has resolved. */
+async function holdBack(connection: EmbeddedConnection, text: string, meanwhile: () => Promise<void>) {
+  let isHeld = false
+  const server = createServer((client) => {
+    const upstream = connectTo(join(connection.host, `.s.PGSQL.${connection.port}`))
+    upstream.pipe(client)
+    for (const socket of [client, upstream]) socket.on('error', () => {})
+    client.on('close', () => upstream.destroy())
+    client.on('data', async (chunk) => {
+      if (isHeld || !chunk.includes(text)) {
+        upstream.write(chunk)
+        return
+      }
+      isHeld = true
+      client.pause()
+      await meanwhile()
+      upstream.write(chunk)
+      client.resume()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { server, address: { host: '127.0.0.1', port: (server.address() as AddressInfo).port } }
 }
 
 async function kill(child: ChildProcess): Promise<void> {

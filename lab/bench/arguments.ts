@@ -44,9 +44,18 @@ export interface DashboardArguments {
   readonly isJson: boolean
 }
 
-export const USAGE = `usage: npm run bench -- [options]            contenders side by side
-       npm run bench -- growth [options]     how the cost grows, Holdfast alone
-       npm run bench -- dashboard [options]  the dashboard's requests over two million jobs
+/** `npm run bench -- tenants`: what one tenant's enqueues take beside another that asks for much. */
+export interface TenantsArguments {
+  readonly program: 'tenants'
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
+export const USAGE = `usage: holdfast bench -- [options]            contenders side by side
+       holdfast bench -- growth [options]     how the cost grows, Holdfast alone
+       holdfast bench -- dashboard [options]  the dashboard's requests over two million jobs
+       holdfast bench -- tenants [options]    enqueues over HTTP beside a tenant that asks for much
+(in a clone: npm run bench -- …)
 
   --only "a;b"         measures whose name contains one of these
   --quick              small scale, to see that it works
@@ -60,12 +69,13 @@ export const USAGE = `usage: npm run bench -- [options]            contenders si
 export function readArguments(
   words: readonly string[],
   choices: Choices,
-): CompareArguments | GrowthArguments | DashboardArguments {
+): CompareArguments | GrowthArguments | DashboardArguments | TenantsArguments {
   const [first, ...others] = words
   if (first === 'growth') return readGrowth(others, choices)
-  if (first === 'dashboard') return readDashboard(others)
+  if (first === 'dashboard') return { program: 'dashboard', ...readScale(others) }
+  if (first === 'tenants') return { program: 'tenants', ...readScale(others) }
   if (first !== undefined && !first.startsWith('-')) {
-    throw new UsageError(`there is no benchmark "${first}"; those with a name are growth and dashboard`)
+    throw new UsageError(`there is no benchmark "${first}"; those with a name are growth, dashboard and tenants`)
   }
   return readCompare(words, choices)
 }
@@ -106,9 +116,9 @@ function readGrowth(words: readonly string[], choices: Choices): GrowthArguments
   }
 }
 
-function readDashboard(words: readonly string[]): DashboardArguments {
+function readScale(words: readonly string[]): Pick<DashboardArguments, 'isQuick' | 'isJson'> {
   const values = readFlags(words, { json: { type: 'boolean' }, quick: { type: 'boolean' } })
-  return { program: 'dashboard', isQuick: values.quick === true, isJson: values.json === true }
+  return { isQuick: values.quick === true, isJson: values.json === true }
 }
 
 type Flags = Readonly<Record<string, { readonly type: 'string' } | { readonly type: 'boolean' }>>

@@ -5,7 +5,7 @@ import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
 import { RedisServer } from '../servers/redis.js'
 import type { CompareArguments } from './arguments.js'
-import { CONTENDERS } from './contenders/all.js'
+import { CONTENDERS, isPeer } from './contenders/all.js'
 import { installPeers } from './contenders/peers.js'
 import { POSTGRES_SETTINGS } from './database.js'
 import { describeMachine, versionsOf, writeDocument } from './document.js'
@@ -22,7 +22,7 @@ const QUICK: Scale = { seconds: 1, drainJobs: 20_000, latencySamples: 50 }
 export async function compare(chosen: CompareArguments): Promise<number> {
   const scale = chosen.isQuick ? QUICK : FULL
   const stores = new Set(chosen.contenders.map((name) => CONTENDERS[name]!.note.store))
-  if (chosen.contenders.some((name) => name !== 'holdfast' && name !== 'bare-sql')) installPeers()
+  if (chosen.contenders.some(isPeer)) installPeers()
   const [servers, close] = await openAndCloseForSure(
     async () => ({
       postgres: await PostgresServer.open({ settings: POSTGRES_SETTINGS }),

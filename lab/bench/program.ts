@@ -1,14 +1,17 @@
 // npm run bench: measures Holdfast, the limit of its layout and its peers on the same servers, one after the other in turns;
-// npm run bench -- growth: how Holdfast's cost grows; npm run bench -- dashboard: what its requests take. A table for people on stderr and, with --json, one document on stdout.
+// npm run bench -- growth: how Holdfast's cost grows; npm run bench -- dashboard: what its requests take; npm run bench -- tenants: what a tenant costs
+// the others. A table for people on stderr and, with --json, one document on stdout.
 
 import { say } from '../say.js'
 import { readArguments, USAGE, UsageError } from './arguments.js'
 import { compare } from './compare.js'
-import { CONTENDERS } from './contenders/all.js'
+import { CONTENDERS, isPeer } from './contenders/all.js'
+import { hasPeers } from './contenders/peers.js'
 import { dashboard } from './dashboard.js'
 import { GROWTH_MEASURES } from './growth/all.js'
 import { growth } from './growth.js'
 import { MEASURES } from './measures.js'
+import { tenants } from './tenants.js'
 
 /** Runs what the words ask for; the exit code. */
 export async function bench(words: readonly string[]): Promise<number> {
@@ -16,14 +19,18 @@ export async function bench(words: readonly string[]): Promise<number> {
     say(USAGE)
     return 0
   }
+  const contenders = Object.keys(CONTENDERS).filter((name) => hasPeers || !isPeer(name))
   try {
     const chosen = readArguments(words, {
       measures: Object.keys(MEASURES),
-      contenders: Object.keys(CONTENDERS),
+      contenders,
       growth: Object.keys(GROWTH_MEASURES),
     })
     if (chosen.program === 'dashboard') return await dashboard(chosen)
-    return chosen.program === 'growth' ? await growth(chosen) : await compare(chosen)
+    if (chosen.program === 'tenants') return await tenants(chosen)
+    if (chosen.program === 'growth') return await growth(chosen)
+    if (!hasPeers) say(`Peers are measured from a clone of the repository. Here there are: ${contenders.join(', ')}.`)
+    return await compare(chosen)
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     say(`${error.message}\n\n${USAGE}`)

@@ -5,17 +5,20 @@ import type pg from 'pg'
 import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
 import type { DeadReason, JobState } from '../../src/core/states.js'
 import type { StoredOptions } from '../../src/stores/postgres/options-column.js'
-import type { FinalState, JobStored, StoreEvent } from '../history/events.js'
+import type { FinalState, JobStored, QueueOperated, StoreEvent } from '../history/events.js'
+import { LEFTOVER } from './old-days.js'
 import { WITNESS } from './watch.js'
 
 /** What the triggers tell of: everything but where jobs stand at the end. */
-type Happened = Exclude<StoreEvent, FinalState>
+type Happened = Exclude<StoreEvent, FinalState | QueueOperated>
 
 interface Change {
   readonly place: number
   readonly at: number
   /** When its transaction began. */
   readonly began: number
+  /** When others could see it; null where that is not known. */
+  readonly committed: number | null
   readonly tx: string
   readonly source: string
   readonly id: string | null
@@ -36,7 +39,8 @@ interface Change {
 const PAGE = 20_000
 const CHANGES = `
 SELECT place::float8 AS place, (extract(epoch FROM at) * 1000)::float8 AS at,
-       (extract(epoch FROM began) * 1000)::float8 AS began, tx, source, id::text AS id, fence::float8 AS fence,
+       (extract(epoch FROM began) * 1000)::float8 AS began,
+       (extract(epoch FROM pg_xact_commit_timestamp(tx::xid8::xid)) * 1000)::float8 AS committed, tx, source, id::text AS id, fence::float8 AS fence,
        attempt, crashes, (extract(epoch FROM moment) * 1000)::float8 AS moment, word, facts
   FROM ${WITNESS}.changes
  WHERE changes.place > $1
@@ -76,7 +80,14 @@ const STRAYED_MS = 60_000
 /** The events that the changes of one transaction to one job come to. */
 export function* stepOf(group: readonly Change[]): Generator<Happened> {
   const hasStrayed = group.some(({ at, began }) => Math.abs(at - began) > STRAYED_MS)
-  for (const event of eventsOf(group)) yield hasStrayed ? { ...event, strayed: true } : event
+  const committedAt = group[group.length - 1]!.committed
+  for (const event of eventsOf(group)) {
+    yield {
+      ...event,
+      ...(hasStrayed ? { strayed: true } : {}),
+      ...(committedAt === null ? {} : { committedAt }),
+    }
+  }
 }
 
 function* eventsOf(group: readonly Change[]): Generator<Happened> {
@@ -86,6 +97,8 @@ function* eventsOf(group: readonly Change[]): Generator<Happened> {
   const left = find('running_delete')
   const landed = landingOf(group)
   const claimed = find('running_insert')
+  // A job that was written and stands nowhere was carried over from a day that is dropped.
+  if (made !== undefined && landed === null && claimed === undefined) return
   if (made !== undefined) yield storedOf(made, landed)
   else if (left !== undefined && landed !== null) yield settledOf(left, landed)
   else if (landed !== null && landed.to === 'succeeded') {
@@ -203,7 +216,8 @@ SELECT jobs.id::text AS job, jobs.payload ->> 'key' AS key, jobs.options -> 'sch
         UNION ALL SELECT id, 'ready', coalesce(attempt, 0), NULL FROM :schema.ready
         UNION ALL SELECT id, CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END, attempt, NULL FROM :schema.scheduled
         UNION ALL SELECT id, 'blocked', 0, NULL FROM :schema.blocked
-        UNION ALL SELECT id, 'running', attempt, NULL FROM :schema.running) AS place USING (id)`
+        UNION ALL SELECT id, 'running', attempt, NULL FROM :schema.running) AS place USING (id)
+ WHERE jobs.type <> '${LEFTOVER}'`
 
 /** Where each job stands now. */
 export async function readFinal(sql: pg.Client, schema: string): Promise<StoreEvent[]> {

@@ -1,15 +1,19 @@
 // How each kind of fault is made. A fault begins when it really happens, and ends when it is over: what did not happen is not
 // written down, and the run does not count.
 
-import pg from 'pg'
+import type pg from 'pg'
 import type { Recorder } from '../gen/recorder.js'
-import type { FillableDisk } from '../servers/fillable-disk.js'
+import { say } from '../say.js'
 import type { PostgresServer } from '../servers/postgres.js'
 import type { FleetWorker } from './fleet.js'
-import { POISON, type Producer } from './load.js'
-import type { PlannedFault } from './plan.js'
+import { JOBS, type Producer } from './load.js'
+import type { Machine } from './machine.js'
+import { onServer, sleep } from './on-server.js'
+import { disabledBy, type PlannedFault } from './plan.js'
 import type { FaultProxy, FrontendMessage } from './proxy.js'
+import { type RoleKind, setRole } from './roles.js'
 import type { FaultKind } from './settings.js'
+import type { Stranger } from './stranger.js'
 import { WITNESS } from './watch.js'
 import { SPECIAL } from './work.js'
 
@@ -17,9 +21,10 @@ import { SPECIAL } from './work.js'
 export const FILLABLE = 'fillable'
 
 export interface Scene {
+  readonly machine: Machine
+  /** The server that takes writes at the moment. */
   readonly server: PostgresServer
-  /** Where the product's tables are, in runs that fill it. */
-  readonly disk: FillableDisk | null
+  readonly stranger: Stranger
   readonly schema: string
   readonly fleet: readonly FleetWorker[]
   readonly producers: readonly Producer[]
@@ -31,6 +36,7 @@ type Make = (scene: Scene, fault: PlannedFault, begin: () => void) => Promise<vo
 
 const PATIENCE_MS = 30_000
 const SKEW_MS = 3_600_000
+const CAUGHT_UP_MS = 60_000
 const AHEAD_MS = 600_000
 const BACK_MS = 300_000
 const DISK_FULL = '53100'
@@ -39,13 +45,26 @@ const DISK_FULL = '53100'
 export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void> {
   const { kind, target, index } = fault
   let hasBegun = false
+  let storeAt = Date.now()
+  const disables = disabledBy(fault)
   const begin = () => {
     if (hasBegun) return
     hasBegun = true
-    scene.recorder.write({ ev: 'fault.begin', kind, target, index })
+    // From when it was about to be made: a server that is told to end is no help before it has.
+    scene.recorder.write({
+      ev: 'fault.begin',
+      kind,
+      target,
+      index,
+      storeAt,
+      ...(disables === null ? {} : { disables }),
+    })
   }
+  // A server from which a standby is being copied is left alone.
+  if (target === 'server') await scene.machine.settled()
+  storeAt = Date.now()
   await MAKERS[kind](scene, fault, begin)
-  if (hasBegun) scene.recorder.write({ ev: 'fault.end', kind, target, index })
+  if (hasBegun) scene.recorder.write({ ev: 'fault.end', kind, target, index, storeAt: Date.now() })
 }
 
 const MAKERS: Readonly<Record<FaultKind, Make>> = {
@@ -123,13 +142,14 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
   'lock tables': async ({ server, schema }, fault, begin) => {
     await onServer(server, async (sql) => {
       await sql.query('BEGIN')
+      await sql.query(`SET LOCAL lock_timeout = ${PATIENCE_MS}`)
       await sql.query(`LOCK TABLE "${schema}".running IN ACCESS EXCLUSIVE MODE`)
       begin()
       await sleep(fault.ms)
       await sql.query('ROLLBACK')
     })
   },
-  'disk full': async ({ server, disk }, fault, begin) => {
+  'disk full': async ({ server, machine: { disk } }, fault, begin) => {
     if (disk === null) throw new Error('this run has no disk that can be filled')
     await disk.fill()
     try {
@@ -141,9 +161,14 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
       await disk.free()
     }
   },
-  'clock ahead': async ({ server }, _, begin) => {
+  // The next jump comes when the ticks of this one are made up for: two together are more than catchUpMax lets a schedule make up for.
+  'clock ahead': async ({ server, schema }, _, begin) => {
     await server.clock!.move(AHEAD_MS)
     begin()
+    const behind = `SELECT count(*)::int AS n FROM "${schema}".schedules WHERE next_at < clock_timestamp() - interval '60 s'`
+    const deadline = performance.now() + CAUGHT_UP_MS
+    const isBehind = () => onServer(server, async (sql) => (await sql.query<{ n: number }>(behind)).rows[0]!.n > 0)
+    while ((await isBehind()) !== false && performance.now() < deadline) await sleep(200)
   },
   // Back and, after a while, where it was: what was timed before would otherwise be due in minutes.
   'clock back': async ({ server }, fault, begin) => {
@@ -160,7 +185,7 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
   },
   'poison burst': async ({ producers }, fault, begin) => {
     const producer = producers[Math.floor(fault.luck * producers.length)]!
-    for (let count = 0; count < 30; count++) producer.add(POISON, { kind: 'poison', failures: null })
+    for (let count = 0; count < 30; count++) producer.add(JOBS.poison, { kind: 'poison', failures: null })
     begin()
   },
   'killing payload': async ({ producers }, _, begin) => {
@@ -171,6 +196,54 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
     producers[0]!.add(SPECIAL.stuck)
     begin()
   },
+  'transaction outlives lease': async ({ producers }, _, begin) => {
+    for (let count = 0; count < 3; count++) producers[0]!.add(SPECIAL.outliving, { effect: 'outside' })
+    begin()
+  },
+  'stranger holds key': (scene, { luck }, begin) =>
+    untilBegun(begin, (isBegun) => scene.stranger.holdKey(() => scene.server, luck < 0.5, isBegun)),
+  'late commits under snapshot': (scene, _, begin) =>
+    untilBegun(begin, (isBegun) => scene.stranger.commitLate(() => scene.server, isBegun)),
+  'role: repeatable read': strictRole,
+  'role: serializable': strictRole,
+  'role: transaction timeout': strictRole,
+  'role: idle in transaction timeout': strictRole,
+  'role: statement timeout': strictRole,
+  'role: synchronous commit off': strictRole,
+  'demoted for a while': ({ machine }, { ms }, begin) => machine.demote(ms, begin),
+  'switch servers': switched((machine, links) => machine.switchOver(links)),
+  'flip roles': switched((machine, links) => machine.flip(links)),
+  'fail over': switched((machine, links) => machine.failOver(links)),
+}
+
+/** Tries again while other faults keep it from happening. */
+async function untilBegun(begin: () => void, make: (begin: () => void) => Promise<void>): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS
+  let hasBegun = false
+  const note = () => {
+    hasBegun = true
+    begin()
+  }
+  while (!hasBegun && performance.now() < deadline) {
+    await make(note).catch((error) => say(`chaos: a stranger's transaction failed: ${error}`))
+    await sleep(200)
+  }
+}
+
+function strictRole(scene: Scene, { kind, ms }: PlannedFault, begin: () => void): Promise<void> {
+  return setRole(() => scene.server, { kind: kind as RoleKind, ms }, begin)
+}
+
+/** Another server takes over: links to those that are not behind the pooler are pointed at it. */
+function switched(make: (machine: Machine, links: readonly FaultProxy[]) => Promise<void>): Make {
+  return async ({ machine, fleet, producers, stranger }, _, begin) => {
+    const direct = [...fleet.filter(({ isPooled }) => !isPooled), ...producers, stranger]
+    await make(
+      machine,
+      direct.map(({ proxy }) => proxy),
+    )
+    begin()
+  }
 }
 
 function signalled(signals: readonly NodeJS.Signals[]): Make {
@@ -248,34 +321,6 @@ async function isRefused(sql: pg.Client): Promise<boolean> {
 
 const OURS = `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' AND backend_type = 'client backend'`
 
-/** Runs on a connection of its own past all links, once the server takes one. Its end by the fault itself is no failure. */
-export async function onServer<T>(server: PostgresServer, work: (sql: pg.Client) => Promise<T>): Promise<T | null> {
-  const deadline = performance.now() + PATIENCE_MS
-  for (;;) {
-    const sql = new pg.Client({
-      connectionString: server.url,
-      connectionTimeoutMillis: 3_000,
-      application_name: 'chaos',
-    })
-    let isOpen = false
-    let isCut = false
-    sql.on('error', () => {
-      isCut = true
-    })
-    try {
-      await sql.connect()
-      isOpen = true
-      return await work(sql)
-    } catch (error) {
-      if (isOpen && isCut) return null
-      if (isOpen || performance.now() > deadline) throw error
-      await sleep(200)
-    } finally {
-      await sql.end().catch(() => {})
-    }
-  }
-}
-
 /** Waits until the server answers. A connection may be cut because the server has just noticed what befell it. */
 async function untilUp(server: PostgresServer): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS
@@ -295,8 +340,4 @@ async function startAgain(server: PostgresServer): Promise<void> {
       await sleep(200)
     }
   }
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

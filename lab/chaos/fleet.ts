@@ -4,8 +4,9 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Recorder } from '../gen/recorder.js'
 import { FaultProxy } from './proxy.js'
-import type { WorkerOrder, WorkerSetup } from './work.js'
+import { QUEUES, type WorkerOrder, type WorkerReady, type WorkerSetup } from './work.js'
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url))
 const WRONG_CLOCK = new URL('./wrong-clock.js', import.meta.url).href
@@ -14,6 +15,10 @@ const AGAIN_MS = 100
 
 export interface FleetOptions {
   readonly port: number
+  /** Of a pooler that so many of the workers are behind, or null. */
+  readonly pooler: { readonly port: number; readonly workers: number } | null
+  /** For when workers come and go. */
+  readonly recorder: Recorder
   readonly schema: string
   readonly folder: string
   readonly leaseMs: number
@@ -26,6 +31,8 @@ export interface FleetOptions {
 export class FleetWorker {
   readonly name: string
   readonly proxy: FaultProxy
+  /** Whether its link leads to a pooler. */
+  readonly isPooled: boolean
   readonly #options: FleetOptions
   #child: ChildProcess | null = null
   #incarnation = 0
@@ -36,14 +43,15 @@ export class FleetWorker {
   skewMs = 0
   restarts = 0
 
-  constructor(name: string, proxy: FaultProxy, options: FleetOptions) {
+  constructor(name: string, way: { proxy: FaultProxy; isPooled: boolean }, options: FleetOptions) {
     this.name = name
-    this.proxy = proxy
+    this.proxy = way.proxy
+    this.isPooled = way.isPooled
     this.#options = options
   }
 
   start(): void {
-    const { schema, folder, leaseMs, concurrency, prefetch, imports } = this.#options
+    const { schema, folder, leaseMs, concurrency, prefetch, imports, recorder } = this.#options
     const incarnation = ++this.#incarnation
     const record = join(folder, `${this.name}.${incarnation}.jsonl`)
     const place = { url: this.proxy.url, schema, name: this.name, incarnation, record }
@@ -60,11 +68,18 @@ export class FleetWorker {
     child.stderr?.on('data', (chunk) => {
       said = `${said}${chunk}`.slice(-4_000)
     })
-    child.on('message', () => {
+    let worker: string | null = null
+    child.on('message', (ready: WorkerReady) => {
+      worker = ready.worker
+      const serves = { queues: QUEUES, types: null, slots: concurrency }
+      recorder.write({ ev: 'worker.up', storeAt: Date.now(), worker, of: this.name, ...serves })
       this.#isReady = true
       for (const go of this.#waiting.splice(0)) go()
     })
-    child.once('exit', (code) => this.#again(code, said))
+    child.once('exit', (code) => {
+      if (worker !== null) recorder.write({ ev: 'worker.down', storeAt: Date.now(), worker })
+      this.#again(code, said)
+    })
     // Writing to a process that was just killed fails; that it is gone is told by its exit.
     child.on('error', () => {})
   }
@@ -128,7 +143,9 @@ export class FleetWorker {
 export async function startFleet(count: number, options: FleetOptions): Promise<FleetWorker[]> {
   const fleet: FleetWorker[] = []
   for (let number = 1; number <= count; number++) {
-    const worker = new FleetWorker(`worker-${number}`, await FaultProxy.open(options.port), options)
+    const isPooled = options.pooler !== null && number <= options.pooler.workers
+    const proxy = await FaultProxy.open(isPooled ? options.pooler!.port : options.port)
+    const worker = new FleetWorker(`worker-${number}`, { proxy, isPooled }, options)
     worker.start()
     fleet.push(worker)
   }

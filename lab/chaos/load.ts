@@ -7,7 +7,7 @@ import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import { type GeneratedJob, generatedJobs } from '../gen/handlers.js'
-import { type GeneratedPayload, jobAt } from '../gen/mix.js'
+import { type GeneratedPayload, jobAt, type Kind } from '../gen/mix.js'
 import { type Call, produce } from '../gen/produce.js'
 import { Recorder } from '../gen/recorder.js'
 import { FaultProxy } from './proxy.js'
@@ -133,7 +133,5 @@ export class Producer {
   }
 }
 
-const JOBS = generatedJobs(GENERATED)
-
-/** The poisoned job, for bursts of them. */
-export const POISON: GeneratedJob = JOBS.poison
+/** The jobs of the load, by kind. */
+export const JOBS: Record<Kind, GeneratedJob> = generatedJobs(GENERATED)

@@ -2,12 +2,13 @@
 // other; lanes overlap.
 
 import { seededRandom } from '../../src/testing/seeded-random.js'
-import { type ChaosSettings, FAULT_KINDS, type FaultKind } from './settings.js'
+import { ROLE_SETTINGS } from './roles.js'
+import { type ChaosSettings, FAULT_KINDS, type FaultKind, SWITCHES } from './settings.js'
 
 export interface PlannedFault {
   readonly index: number
   readonly kind: FaultKind
-  /** worker-1 …, producer-1 …, server, or load. */
+  /** worker-1 …, producer-1 …, server, load, or what only its own kind is about. */
   readonly target: string
   /** Milliseconds from the beginning of the run before which it does not start. */
   readonly atMs: number
@@ -26,13 +27,19 @@ const ON_SERVER: readonly FaultKind[] = [
   'disk full',
   'clock ahead',
   'clock back',
+  'demoted for a while',
+  ...SWITCHES,
 ]
-const ON_LOAD: readonly FaultKind[] = ['dependency away', 'poison burst', 'killing payload', 'stuck handler']
+const ON_LOAD: readonly FaultKind[] = [
+  ...(['dependency away', 'poison burst', 'killing payload', 'stuck handler', 'transaction outlives lease'] as const),
+]
+/** Faults of the server that nobody should need long to get over: what is late because of them is late. */
+const PASSED_OVER: readonly FaultKind[] = ['terminate backends', 'lose notifications']
 const WARM_UP_MS = 3_000
 
 /** The faults of a run, by the time they start. */
 export function planFaults(
-  settings: Pick<ChaosSettings, 'seed' | 'workers' | 'producers' | 'seconds' | 'leaseMs' | 'faults'>,
+  settings: Pick<ChaosSettings, 'seed' | 'workers' | 'pooled' | 'producers' | 'seconds' | 'leaseMs' | 'faults'>,
 ): PlannedFault[] {
   const random = seededRandom(settings.seed)
   const planned: Omit<PlannedFault, 'index'>[] = []
@@ -51,18 +58,29 @@ export function planFaults(
 function targetOf(
   kind: FaultKind,
   number: number,
-  { workers, producers }: Pick<ChaosSettings, 'workers' | 'producers'>,
+  { workers, pooled, producers }: Pick<ChaosSettings, 'workers' | 'pooled' | 'producers'>,
   luck: number,
 ): string {
   if (ON_SERVER.includes(kind)) return 'server'
   if (ON_LOAD.includes(kind)) return 'load'
+  if (kind === 'stranger holds key' || kind === 'late commits under snapshot') return kind
+  // In turn with what happens to the servers: an administrator does one thing after the other.
+  if (kind in ROLE_SETTINGS) return 'server'
   if (kind === 'lose answer to enqueue') return `producer-${1 + (number % producers)}`
   // A deploy goes through the workers one after the other; producers' links break as well.
   if (kind === 'deploy') return `worker-${1 + (number % workers)}`
   const isLink =
     kind === 'cut by reset' || kind === 'cut by end' || kind === 'refuse connections' || kind === 'half-open link'
   if (isLink && luck < 0.25) return `producer-${1 + (number % producers)}`
-  return `worker-${1 + Math.floor(luck * workers)}`
+  // Behind a pooler statements have no names that a link could tell them by.
+  const first = kind === 'lose answer to claim' || kind === 'lose answer to settle' ? pooled : 0
+  return `worker-${1 + first + Math.floor(luck * (workers - first))}`
+}
+
+/** Who can't be held to taking jobs while the fault lasts: a process, all of them, or null for nobody. */
+export function disabledBy({ kind, target }: PlannedFault): string | null {
+  if (target === 'server') return PASSED_OVER.includes(kind) || kind in ROLE_SETTINGS ? null : 'all'
+  return target.startsWith('worker-') ? target : null
 }
 
 function lengthOf(kind: FaultKind, leaseMs: number, luck: number): number {
@@ -86,7 +104,9 @@ function lengthOf(kind: FaultKind, leaseMs: number, luck: number): number {
       return between(leaseMs, leaseMs * 1.5)
     case 'dependency away':
       return between(1_000, 3_000)
+    case 'demoted for a while':
+      return between(4_000, 6_000)
     default:
-      return 0
+      return kind in ROLE_SETTINGS ? between(2_500, 4_500) : 0
   }
 }

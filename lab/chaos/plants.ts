@@ -14,8 +14,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
       { module: 'stores/postgres/settle-any.js', find: 'AND running.fence = outcome.fence', by: '' },
       {
         module: 'stores/postgres/settle-any.js',
-        find: 'AND running.fence = ANY ($15::bigint[])',
-        by: 'AND $15::bigint[] IS NOT NULL',
+        find: 'AND running.fence = ANY ($16::bigint[])',
+        by: 'AND $16::bigint[] IS NOT NULL',
       },
       { module: 'stores/postgres/settle-any.js', find: 'AND outcome.fence = gone.fence', by: '' },
       {

@@ -8,7 +8,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 export interface FrontendMessage {
   /** 'Q' simple query, 'P' parse, 'B' bind, 'E' execute, 'S' sync, … */
   readonly type: string
-  /** Text of a simple query, name of a prepared statement that is parsed or bound. */
+  /** Text of a simple query, name of a prepared statement that is bound, as it is in our code. */
   readonly text: string
 }
 
@@ -23,7 +23,7 @@ interface Link {
 }
 
 export class FaultProxy {
-  readonly #target: number
+  #target: number
   readonly #server: Server
   readonly #links = new Set<Link>()
   #mode: 'pass' | 'blackhole' | 'refuse' = 'pass'
@@ -63,6 +63,11 @@ export class FaultProxy {
   /** Takes back what `loseAnswerTo` waits for, if it has not happened. */
   forgetTrap(): void {
     this.#trap = null
+  }
+
+  /** Sends new connections to another server, as an address that moved does. Those that are open stay where they are. */
+  retarget(targetPort: number): void {
+    this.#target = targetPort
   }
 
   /** Ends every connection tidily, as a server or a balancer does that goes away. */
@@ -206,7 +211,9 @@ function messageReader(isServer: boolean, onMessage: (message: FrontendMessage) 
 function readMessage(message: Buffer): FrontendMessage {
   const type = String.fromCharCode(message[0]!)
   if (type === 'Q' || type === 'P') return { type, text: readText(message, 5).text }
-  if (type === 'B') return { type, text: readText(message, readText(message, 5).end).text }
+  // What follows the last _ is a hash of the statement's text.
+  if (type === 'B')
+    return { type, text: readText(message, readText(message, 5).end).text.replace(/_[0-9a-f]{16}$/, '') }
   return { type, text: '' }
 }
 

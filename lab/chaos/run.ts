@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
+import type { Store } from '../../src/core/store.js'
 import { openHoldfast } from '../../src/holdfast.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { Recorder } from '../gen/recorder.js'
@@ -14,22 +15,33 @@ import { smallestOffender, tellStory } from '../history/story.js'
 import type { Verdict } from '../history/verdict.js'
 import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
-import { FillableDisk } from '../servers/fillable-disk.js'
-import { PostgresServer } from '../servers/postgres.js'
+import type { FillableDisk } from '../servers/fillable-disk.js'
+import type { PostgresServer } from '../servers/postgres.js'
 import { readChanges, readFinal } from './collect.js'
-import { FILLABLE, makeFault, onServer, type Scene, sleep } from './faults.js'
+import { FILLABLE, makeFault, type Scene } from './faults.js'
 import { readTold, writeHistory } from './files.js'
 import { type FleetWorker, startFleet } from './fleet.js'
 import { Producer } from './load.js'
+import { Machine } from './machine.js'
+import { Neighbour } from './neighbour.js'
+import { enqueueOldJobs, hasOldDays, makeOldDays, readOldDays } from './old-days.js'
+import { onServer, sleep } from './on-server.js'
 import { type PlannedFault, planFaults } from './plan.js'
 import { plantImports } from './plants.js'
-import type { ChaosSettings, FaultKind } from './settings.js'
+import { probe } from './probe.js'
+import { FaultProxy } from './proxy.js'
+import { type ChaosSettings, has } from './settings.js'
+import { Stranger } from './stranger.js'
 import { watchSchema } from './watch.js'
 import { SPECIAL } from './work.js'
 
+const RETENTION_MS = 7 * 86_400_000
+const PRUNES_MAX = 100
 const SCHEMA = 'holdfast'
 // With a mistake planted some jobs may never end, and the rest has told enough.
 const DRAIN_PLANTED_MS = 5_000
+// Workers poll every second at the latest, and a call that hangs ends after three. The rest is for a machine with other things to do.
+const LATENESS = { boundMs: 10_000, graceMs: 1_500, recoverMs: 4_000, toldMs: 8_000 }
 const EVERY_SECOND = '* * * * * *'
 const SCHEDULES = [
   { name: 'each', catchUp: 'all', catchUpMax: 1_000, overlap: 'allow' },
@@ -57,34 +69,31 @@ export async function runChaos(
   options: { readonly folder: string | null },
 ): Promise<ChaosResult> {
   const began = performance.now()
-  const open: { fleet: FleetWorker[]; producers: Producer[] } = { fleet: [], producers: [] }
-  const [{ server, disk }, close] = await openAndCloseForSure(
-    () => openMachine(wanted),
-    async (machine) => {
+  const open: Open = { fleet: [], others: [] }
+  const [machine, close] = await openAndCloseForSure(
+    () => Machine.open(wanted),
+    async (opened) => {
       await Promise.allSettled([
         ...open.fleet.map((worker) => worker.stop()),
-        ...open.producers.map((producer) => producer.close()),
+        ...open.others.map((other) => other.close()),
       ])
-      await machine.server.close()
-      await machine.disk?.close()
+      await opened.close()
     },
   )
   try {
-    const settings = disk === null ? withoutDisk(wanted) : wanted
+    const settings = machine.disk === null ? withoutDisk(wanted) : wanted
     const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'holdfast-chaos-')))
     await mkdir(folder, { recursive: true })
     const plan = planFaults(settings)
     await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
-    await prepare(server, disk)
-    const scene = { ...(await openScene(server, folder, settings, open)), disk }
+    await prepare(machine.server, machine.disk, settings)
+    const scene = await openScene(machine, folder, settings, open)
     say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are to come`)
     const run = await play(scene, plan, settings)
-    await Promise.all([
-      ...scene.fleet.map((worker) => worker.stop()),
-      ...scene.producers.map((producer) => producer.close()),
-    ])
+    await Promise.all([...open.fleet.map((worker) => worker.stop()), ...open.others.map((other) => other.close())])
+    open.others = []
     scene.recorder.close()
-    const events = await collect(server, folder, run)
+    const events = await collect(machine.server, folder, { run, settings })
     await writeHistory(folder, events)
     say(`chaos: checking ${events.length} events`)
     const verdict = checkHistory(events)
@@ -100,24 +109,6 @@ export async function runChaos(
   }
 }
 
-/** The server, and the disk it can run out of where there is one. */
-async function openMachine(
-  settings: ChaosSettings,
-): Promise<{ readonly server: PostgresServer; readonly disk: FillableDisk | null }> {
-  const disk = has(settings, 'disk full') ? await FillableDisk.open() : null
-  const hasClock = has(settings, 'clock ahead') || has(settings, 'clock back')
-  try {
-    return { server: await PostgresServer.open({ settings: { log_min_messages: 'log' }, hasClock }), disk }
-  } catch (error) {
-    await disk?.close()
-    throw error
-  }
-}
-
-function has({ faults }: ChaosSettings, kind: FaultKind): boolean {
-  return (faults[kind] ?? 0) > 0
-}
-
 /** The same without faults that can't be made here. */
 function withoutDisk(settings: ChaosSettings): ChaosSettings {
   if (!has(settings, 'disk full')) return settings
@@ -125,7 +116,14 @@ function withoutDisk(settings: ChaosSettings): ChaosSettings {
   return { ...settings, faults: { ...settings.faults, 'disk full': 0 } }
 }
 
-async function prepare(server: PostgresServer, disk: FillableDisk | null): Promise<void> {
+async function pruneUntilDone(store: Store): Promise<void> {
+  for (let calls = 0; calls < PRUNES_MAX; calls++) {
+    if ((await store.prune({ retentionMs: RETENTION_MS })).isDone) return
+  }
+  throw new Error(`pruning a new schema did not end within ${PRUNES_MAX} calls`)
+}
+
+async function prepare(server: PostgresServer, disk: FillableDisk | null, settings: ChaosSettings): Promise<void> {
   if (disk !== null) {
     await server.adopt(disk.folder)
     const sql = new pg.Client({ connectionString: server.url })
@@ -135,10 +133,14 @@ async function prepare(server: PostgresServer, disk: FillableDisk | null): Promi
     await sql.end()
   }
   const store = await postgresStore(server.url, { schema: SCHEMA })
+  // A clock that is set is not shown to what ends a wait for a lock on time (test/stores/clock-set-back.test.ts has that): the one step of
+  // the day that takes locks everyone waits behind is made before.
+  if (server.clock !== null) await pruneUntilDone(store)
   const sql = new pg.Client({ connectionString: server.url })
   await sql.connect()
   // The witness writes where there always is room.
   await sql.query("SET default_tablespace = ''")
+  if (settings.hasOldDays) await makeOldDays(sql, SCHEMA)
   await watchSchema(sql, SCHEMA)
   await sql.end()
   const holdfast = await openHoldfast(store, { upkeep: false })
@@ -148,30 +150,57 @@ async function prepare(server: PostgresServer, disk: FillableDisk | null): Promi
   await holdfast.close()
 }
 
-async function openScene(
-  server: PostgresServer,
-  folder: string,
-  settings: ChaosSettings,
-  open: { fleet: FleetWorker[]; producers: Producer[] },
-): Promise<Omit<Scene, 'disk'>> {
-  const { leaseMs, concurrency, prefetch, workers, plant } = settings
+/** What is to be closed at the end, whatever happens. */
+interface Open {
+  fleet: FleetWorker[]
+  others: { close(): Promise<void> }[]
+}
+
+async function openScene(machine: Machine, folder: string, settings: ChaosSettings, open: Open): Promise<Scene> {
+  const { leaseMs, concurrency, prefetch, workers, pooled, plant } = settings
+  const { server } = machine
   const place = { port: server.port, schema: SCHEMA, folder }
-  open.fleet = await startFleet(workers, { ...place, leaseMs, concurrency, prefetch, imports: plantImports(plant) })
-  for (let number = 1; number <= settings.producers; number++) {
-    open.producers.push(await Producer.open(number, { ...place, settings }))
-  }
-  await Promise.all(open.fleet.map((worker) => worker.ready()))
   const recorder = new Recorder(join(folder, 'chaos.jsonl'), { process: 'chaos', incarnation: 1 })
-  return { server, schema: SCHEMA, fleet: open.fleet, producers: open.producers, recorder }
+  const pooler = machine.pooler === null ? null : { port: machine.pooler.port, workers: pooled }
+  const imports = plantImports(plant)
+  if (settings.hasOldDays) await enqueueOldJobs(server, SCHEMA, { recorder, settings })
+  open.fleet = await startFleet(workers, { ...place, pooler, recorder, leaseMs, concurrency, prefetch, imports })
+  const producers: Producer[] = []
+  for (let number = 1; number <= settings.producers; number++) {
+    const producer = await Producer.open(number, { ...place, settings })
+    producers.push(producer)
+    open.others.push(producer)
+  }
+  const stranger = await openStranger(server, folder)
+  open.others.push(stranger)
+  if (machine.pooler !== null) open.others.push(await Neighbour.open(machine.pooler.url))
+  await Promise.all(open.fleet.map((worker) => worker.ready()))
+  return {
+    ...{ machine, schema: SCHEMA, fleet: open.fleet, producers, stranger, recorder },
+    get server() {
+      return machine.server
+    },
+  }
+}
+
+async function openStranger(server: PostgresServer, folder: string): Promise<Stranger> {
+  const proxy = await FaultProxy.open(server.port)
+  const store = await postgresStore(proxy.url, { schema: SCHEMA, deadlineMs: 3_000, connectMs: 3_000 })
+  const holdfast = await openHoldfast(store, { upkeep: false, name: 'stranger' })
+  const recorder = new Recorder(join(folder, 'stranger.jsonl'), { process: 'stranger', incarnation: 1 })
+  return new Stranger(holdfast, proxy, recorder)
 }
 
 /** The faults and the load, then the time after them; answers with what the run was to be. */
 async function play(scene: Scene, plan: readonly PlannedFault[], settings: ChaosSettings): Promise<RunBegun> {
   const from = await storeTime(scene.server)
   const enough = new AbortController()
+  const over = new AbortController()
+  const probing = probe(() => scene.server, scene.recorder, over.signal)
   const producing = Promise.all(scene.producers.map((producer) => producer.run(enough.signal)))
   const accepted = () => scene.producers.reduce((sum, producer) => sum + producer.accepted, 0)
   await Promise.all([...lanesOf(plan).values()].map((lane) => playLane(scene, lane)))
+  await scene.machine.settled()
   say(`chaos: ${plan.length} faults made, ${accepted()} jobs accepted`)
   const deadline = performance.now() + settings.seconds * 2_000 + 60_000
   while (accepted() < settings.jobs && performance.now() < deadline) await sleep(100)
@@ -181,7 +210,9 @@ async function play(scene: Scene, plan: readonly PlannedFault[], settings: Chaos
   await Promise.all(scene.fleet.map((worker) => worker.ready()))
   const healedAt = await storeTime(scene.server)
   say(`chaos: everything is whole, ${accepted()} jobs accepted; draining`)
-  await drain(scene, healedAt, drainMsOf(settings))
+  await drain(scene, healedAt, settings)
+  over.abort()
+  await probing
   return describe(settings, plan, { from, healedAt })
 }
 
@@ -205,8 +236,8 @@ function drainMsOf({ plant, drainSeconds }: ChaosSettings): number {
 }
 
 /** Schedules fire until the covered span is over; then until nothing is left. */
-async function drain({ server, schema }: Scene, healedAt: number, drainMs: number): Promise<void> {
-  const deadline = performance.now() + drainMs
+async function drain({ server, schema }: Scene, healedAt: number, settings: ChaosSettings): Promise<void> {
+  const deadline = performance.now() + drainMsOf(settings)
   await until(deadline, async () => {
     const { rows } = await query<{ done: boolean }>(
       server,
@@ -226,6 +257,8 @@ async function drain({ server, schema }: Scene, healedAt: number, drainMs: numbe
     return left === 0
   })
   say(`chaos: ${left} jobs left`)
+  if (!settings.hasOldDays) return
+  await until(deadline, async () => (await onServer(server, (sql) => hasOldDays(sql, schema))) === false)
 }
 
 async function until(deadline: number, isDone: () => Promise<boolean>): Promise<void> {
@@ -278,6 +311,7 @@ function describe(
     // A clock that jumps makes every wait look longer.
     priorityWindowMs: plan.some(isOfClock) ? null : 30_000,
     abortMarginMs: 1_000,
+    lateness: plan.some(isOfClock) ? null : LATENESS,
     busy: { jobs: settings.jobs, expiries: least, unknownAnswers: least },
   }
 }
@@ -294,12 +328,17 @@ function commitOf(): string | null {
   }
 }
 
-async function collect(server: PostgresServer, folder: string, run: RunBegun): Promise<HistoryEvent[]> {
+async function collect(
+  server: PostgresServer,
+  folder: string,
+  { run, settings }: { run: RunBegun; settings: ChaosSettings },
+): Promise<HistoryEvent[]> {
   const sql = new pg.Client({ connectionString: server.url })
   await sql.connect()
   const events: HistoryEvent[] = [run]
   for await (const event of readChanges(sql)) events.push(event)
   for (const event of await readFinal(sql, SCHEMA)) events.push(event)
+  if (settings.hasOldDays) events.push(...(await readOldDays(sql, SCHEMA)))
   await sql.end()
   for (const event of await readTold(folder)) events.push(event)
   return events

@@ -1,6 +1,7 @@
 // What a chaos run is: how much, for how long, with which faults. The forms are settings by name.
 
 import type { Mix } from '../gen/mix.js'
+import type { RoleKind } from './roles.js'
 
 /** Every kind of fault a run can have. */
 export const FAULT_KINDS = [
@@ -33,9 +34,25 @@ export const FAULT_KINDS = [
   'poison burst',
   'killing payload',
   'stuck handler',
+  'transaction outlives lease',
+  'stranger holds key',
+  'late commits under snapshot',
+  'role: repeatable read',
+  'role: serializable',
+  'role: transaction timeout',
+  'role: idle in transaction timeout',
+  'role: statement timeout',
+  'role: synchronous commit off',
+  'demoted for a while',
+  'switch servers',
+  'flip roles',
+  'fail over',
 ] as const
 
 export type FaultKind = (typeof FAULT_KINDS)[number]
+
+/** Those that take a standby. */
+export const SWITCHES: readonly FaultKind[] = ['switch servers', 'flip roles', 'fail over']
 
 export interface ChaosSettings {
   readonly seed: number
@@ -53,6 +70,10 @@ export interface ChaosSettings {
   readonly concurrency: number
   /** How many jobs a worker claims ahead of a free slot: all of them are lost with it when it is killed. */
   readonly prefetch: number
+  /** How many of the workers are behind PgBouncer in transaction mode, with a neighbour of another schema. */
+  readonly pooled: number
+  /** Whether there are days past their retention, with jobs that live. */
+  readonly hasOldDays: boolean
   /** How many faults of each kind. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>
   readonly mix: Mix
@@ -97,6 +118,27 @@ const SHORT_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
   'stuck handler': 3,
 }
 
+const ROLES: Readonly<Record<RoleKind, number>> = {
+  'role: repeatable read': 1,
+  'role: serializable': 1,
+  'role: transaction timeout': 1,
+  'role: idle in transaction timeout': 1,
+  'role: statement timeout': 1,
+  'role: synchronous commit off': 1,
+}
+
+/** What others do beside the workers, and what happens to servers that have a standby. */
+const NEIGHBOURS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
+  ...ROLES,
+  'transaction outlives lease': 3,
+  'stranger holds key': 2,
+  'late commits under snapshot': 2,
+  'demoted for a while': 1,
+  'switch servers': 1,
+  'flip roles': 1,
+  'fail over': 1,
+}
+
 const SHORT: Omit<ChaosSettings, 'seed'> = {
   workers: 5,
   producers: 2,
@@ -107,17 +149,34 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   leaseMs: 2_000,
   concurrency: 40,
   prefetch: 1_000,
+  pooled: 0,
+  hasOldDays: false,
   faults: SHORT_FAULTS,
   mix: MIX,
   plant: null,
 }
 
-/** The forms a run has: the one of every test run, the one that takes its time, and one in which only the database's clock is
- *  wrong. That one is apart because everything else is timed by this clock, and because under it alone no lease may be lost. */
-export type Form = 'short' | 'long' | 'clock'
+/** The forms a run has: two of every test run, one that breaks processes, links and one server, and one with strangers, strict roles, a
+ *  pooler, a standby and old days; the one that takes its time; and one in which only the database's clock is wrong. That one is apart
+ *  because everything else is timed by this clock, and because under it alone no lease may be lost. */
+export type Form = 'short' | 'neighbours' | 'long' | 'clock'
 
 export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   short: SHORT,
+  neighbours: {
+    ...SHORT,
+    ...{
+      workers: 4,
+      jobs: 3_000,
+      perSecond: 60,
+      seconds: 50,
+      drainSeconds: 240,
+      prefetch: 20,
+      pooled: 2,
+      hasOldDays: true,
+    },
+    faults: { ...NEIGHBOURS_FAULTS, 'kill worker': 3, 'terminate backends': 2, 'lose answer to settle': 2 },
+  },
   long: {
     ...SHORT,
     workers: 6,
@@ -125,7 +184,10 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
     perSecond: 600,
     seconds: 780,
     drainSeconds: 600,
-    faults: Object.fromEntries(Object.entries(SHORT_FAULTS).map(([kind, count]) => [kind, count * 5])),
+    pooled: 2,
+    hasOldDays: true,
+    // The tables of a disk that can be filled have one place on a machine, and a standby needs another.
+    faults: { ...times(SHORT_FAULTS, 5), 'disk full': 0, ...times(NEIGHBOURS_FAULTS, 4) },
   },
   clock: {
     ...SHORT,
@@ -135,4 +197,13 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
     seconds: 24,
     faults: { 'clock ahead': 3, 'clock back': 3 },
   },
+}
+
+function times(faults: ChaosSettings['faults'], factor: number): ChaosSettings['faults'] {
+  return Object.fromEntries(Object.entries(faults).map(([kind, count]) => [kind, count * factor]))
+}
+
+/** Whether the run is to have faults of the kind. */
+export function has({ faults }: Pick<ChaosSettings, 'faults'>, kind: FaultKind): boolean {
+  return (faults[kind] ?? 0) > 0
 }

@@ -37,6 +37,7 @@ export function showResult(result: ChaosResult): string {
     ],
     ['ticks', String(counts.ticks)],
     ['inversions', `${inversions.count}, the longest ${inversions.longestMs.toFixed(0)} ms`],
+    ['lateness', `${counts.longestIdleWaitMs.toFixed(0)} ms at the most beside an idle worker`],
     ['restarts', `${restarts} of worker processes`],
     ['faults', faultsText(verdict)],
     [

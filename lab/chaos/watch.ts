@@ -23,6 +23,7 @@ CREATE TABLE ${WITNESS}.changes (
   word    text,
   facts   json
 );
+CREATE TABLE ${WITNESS}.probes (at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE TABLE ${WITNESS}.effects_inside  (id uuid NOT NULL, fence bigint NOT NULL, attempt integer NOT NULL);
 CREATE TABLE ${WITNESS}.effects_outside (id uuid NOT NULL, fence bigint NOT NULL, attempt integer NOT NULL);`
 

@@ -17,6 +17,15 @@ export interface WorkerSetup {
   readonly prefetch: number
 }
 
+/** What a worker process says when it is up. */
+export interface WorkerReady {
+  /** As claims name it. */
+  readonly worker: string
+}
+
+/** The queues of a run. */
+export const QUEUES: readonly string[] = ['gen', 'special']
+
 /** What a worker process is told to do to itself. */
 export type WorkerOrder =
   | { readonly order: 'block'; readonly ms: number }
@@ -28,13 +37,21 @@ export const GENERATED: GeneratedOptions = { queue: 'gen', maxAttempts: 200, tim
 
 const soon = { backoff: 'fixed', base: '200ms' } as const
 
-/** Jobs with a purpose of their own: one that takes its process down, one that never settles, one of schedules. */
+/** Jobs with a purpose of their own: one that takes its process down, one that never settles, one whose transaction outlives its lease
+ *  and is rolled back, one of schedules. */
 export const SPECIAL: {
   readonly killer: GeneratedJob
   readonly stuck: GeneratedJob
+  readonly outliving: GeneratedJob
   readonly tick: JobDefinition<unknown, unknown>
 } = {
   killer: defineJob<GeneratedPayload>('killer', { queue: 'special', maxAttempts: 20, retry: soon }),
   stuck: defineJob<GeneratedPayload>('stuck', { queue: 'special', maxAttempts: 2, timeout: '1s', retry: soon }),
+  outliving: defineJob<GeneratedPayload>('outliving', {
+    queue: 'special',
+    maxAttempts: 20,
+    timeout: '60s',
+    retry: soon,
+  }),
   tick: defineJob('tick', { queue: 'special', maxAttempts: 100, retry: soon }),
 }

@@ -5,11 +5,11 @@ import type { Handler, JobContext } from '../../src/core/definition.js'
 import { isHoldfastError } from '../../src/core/errors.js'
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
-import { type GeneratedHooks, generatedHandlers } from '../gen/handlers.js'
+import { type GeneratedHooks, generatedHandlers, wait } from '../gen/handlers.js'
 import type { GeneratedPayload } from '../gen/mix.js'
 import { Recorder } from '../gen/recorder.js'
 import { WITNESS } from './watch.js'
-import { GENERATED, SPECIAL, type WorkerOrder, type WorkerSetup } from './work.js'
+import { GENERATED, QUEUES, SPECIAL, type WorkerOrder, type WorkerReady, type WorkerSetup } from './work.js'
 
 const setup = JSON.parse(process.argv[2]!) as WorkerSetup
 const recorder = new Recorder(setup.record, { process: setup.name, incarnation: setup.incarnation })
@@ -20,6 +20,9 @@ const pool = new pg.Pool({
 pool.on('error', () => {})
 // Also while one is on its way out of the pool: a connection that the server ends then has nobody else to tell.
 pool.on('connect', (client) => client.on('error', () => {}))
+
+/** Long enough after a rollback that everybody has been told of a lease that is lost. */
+const OUTLIVE_MS = 15_000
 
 let isDown = false
 let diesAfterEffect = false
@@ -69,6 +72,24 @@ async function applyInside(ctx: JobContext): Promise<void> {
   }
 }
 
+/** Completes the job in a transaction that stays open for longer than the lease and is then rolled back; then goes on for as long as
+ *  nobody tells it to stop. */
+async function outlive(ctx: JobContext): Promise<void> {
+  const client = await pool.connect()
+  let failed: Error | true = true
+  try {
+    await client.query('BEGIN')
+    await ctx.complete(client)
+    await new Promise((resolve) => setTimeout(resolve, 2.5 * setup.leaseMs))
+    await client.query('ROLLBACK')
+  } catch (error) {
+    failed = error instanceof Error ? error : new Error(String(error))
+  } finally {
+    client.release(failed)
+  }
+  await wait(OUTLIVE_MS, ctx.signal)
+}
+
 function dieIfTold(): void {
   if (diesAfterEffect) process.kill(process.pid, 'SIGKILL')
 }
@@ -81,6 +102,11 @@ const special: Handler[] = [
   SPECIAL.stuck.handle(async (payload: GeneratedPayload, ctx) => {
     await hooks.started?.(payload, ctx)
     await new Promise(() => {})
+  }),
+  SPECIAL.outliving.handle(async (payload: GeneratedPayload, ctx) => {
+    await hooks.started?.(payload, ctx)
+    if (ctx.attempt === 1) await outlive(ctx)
+    await applyOutside(ctx)
   }),
   SPECIAL.tick.handle((_, { id: job, fence, attempt }) => recorder.write({ ev: 'started', job, fence, attempt })),
 ]
@@ -95,7 +121,7 @@ process.on('disconnect', () => process.exit(1))
 
 const holdfast = await connectWhenUp()
 const worker = holdfast.worker({
-  ...{ handlers: [...generatedHandlers(GENERATED, hooks), ...special], queues: ['gen', 'special'] },
+  ...{ handlers: [...generatedHandlers(GENERATED, hooks), ...special], queues: [...QUEUES] },
   ...{ concurrency: setup.concurrency, prefetch: setup.prefetch, lease: setup.leaseMs, drain: '1500ms', pollMax: '1s' },
 })
 let signals = 0
@@ -105,16 +131,17 @@ process.on('SIGTERM', () => {
   void holdfast.close().then(() => process.exit(0))
 })
 await worker.start()
-process.send?.({ what: 'ready' })
+process.send?.({ worker: worker.id } satisfies WorkerReady)
 
-/** A process may be started while the server is away; whoever supervises processes would start it again and again. */
+/** A process may be started while the server is away, or not yet the primary; whoever supervises processes would start it again and
+ *  again. */
 async function connectWhenUp(): Promise<Holdfast> {
   for (;;) {
     try {
       const store = await postgresStore(setup.url, { schema: setup.schema, deadlineMs: 3_000, connectMs: 3_000 })
       return await openHoldfast(store, { name: setup.name, upkeep: { hold: '3s' } })
     } catch (error) {
-      if (!isHoldfastError(error, 'store_unavailable')) throw error
+      if (!isHoldfastError(error, 'store_unavailable') && !isHoldfastError(error, 'store_read_only')) throw error
       await new Promise((resolve) => setTimeout(resolve, 200))
     }
   }

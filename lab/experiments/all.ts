@@ -7,6 +7,7 @@ import { flapping } from './flapping.js'
 import { jobLoss } from './job-loss.js'
 import { lease } from './lease.js'
 import { poison } from './poison.js'
+import { retention } from './retention.js'
 import { shutdown } from './shutdown.js'
 import { sustained } from './sustained.js'
 import { timed } from './timed.js'
@@ -23,4 +24,5 @@ export const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
   shutdown,
   lease,
   sustained,
+  retention,
 }

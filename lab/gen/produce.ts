@@ -97,7 +97,8 @@ async function ask(
     return 'accepted'
   } catch (error) {
     const isUnknown = !isHoldfastError(error) || !REFUSALS.includes(error.code)
-    recorder?.write({ ev: isUnknown ? 'enqueue.info' : 'enqueue.fail', key, job: null })
+    const isRefused = isHoldfastError(error, 'store_refused') ? { isRefused: true } : {}
+    recorder?.write({ ev: isUnknown ? 'enqueue.info' : 'enqueue.fail', key, job: null, ...isRefused })
     onAnswer?.(call, null)
     return isUnknown ? 'unknown' : 'refused'
   }

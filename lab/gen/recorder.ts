@@ -13,6 +13,7 @@ export type ToldLine = ProcessEvent extends infer E
 
 export class Recorder {
   readonly #file: number
+  #isClosed = false
   readonly #who: { readonly process: string; readonly incarnation: number }
 
   constructor(path: string, who: { readonly process: string; readonly incarnation: number }) {
@@ -20,12 +21,16 @@ export class Recorder {
     this.#who = who
   }
 
+  /** Nothing once it is closed: what a run that was broken off still says is of no use to anybody. */
   write(line: ToldLine): void {
+    if (this.#isClosed) return
     const told = { ...line, ...this.#who, mono: performance.now(), wall: Date.now() }
     writeSync(this.#file, `${JSON.stringify(told)}\n`)
   }
 
   close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
     closeSync(this.#file)
   }
 }

@@ -1,9 +1,10 @@
-// Holds a history against the invariants I1 to I16. Jobs are independent, so one pass over the store's events in their order, with
+// Holds a history against the invariants I1 to I19. Jobs are independent, so one pass over the store's events in their order, with
 // the state of each job at hand, is enough; what is between jobs (queues, groups, keys, schedules) is swept in the same pass.
 
-import { checkEnds, checkRescueTime, countedOf } from './ends.js'
-import type { FaultTold, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
+import { checkDays, checkEnds, checkRescueTime, countedOf } from './ends.js'
+import type { FaultTold, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
 import { Handlers } from './handlers.js'
+import { Lateness } from './lateness.js'
 import { type Life, newLife, newReading, type Reading, report } from './life.js'
 import { Lines } from './lines.js'
 import { Promises } from './promises.js'
@@ -19,10 +20,14 @@ export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
   reading.counts.events = parts.count
   const lines = new Lines(reading)
   const ticks = new Ticks(reading)
-  readStore(reading, parts.store, { lines, ticks })
-  const faults = readProcesses(reading, parts.told)
+  const lateness = new Lateness(reading)
+  readStore(reading, parts.store, { lines, ticks, lateness })
+  const faults = readProcesses(reading, parts.told, lateness)
   ticks.check()
   checkEnds(reading)
+  checkDays(reading, parts.days)
+  // Last: what is lost is late as well.
+  lateness.check()
   return {
     ok: reading.violationCount === 0,
     counted: countedOf(reading, faults),
@@ -39,17 +44,20 @@ interface Parts {
   readonly run: RunBegun | null
   readonly store: StoreEvent[]
   readonly told: ProcessEvent[]
+  readonly days: FinalDay[]
   readonly count: number
 }
 
 function sortOut(events: Iterable<HistoryEvent>): Parts {
   const store: StoreEvent[] = []
   const told: ProcessEvent[] = []
+  const days: FinalDay[] = []
   let run: RunBegun | null = null
   let count = 0
   for (const event of events) {
     count++
     if (event.ev === 'run') run = event
+    else if (event.ev === 'final day') days.push(event)
     else if ('process' in event) told.push(event)
     else store.push(event)
   }
@@ -57,7 +65,7 @@ function sortOut(events: Iterable<HistoryEvent>): Parts {
   const placeOf = (event: StoreEvent) => (event.ev === 'final' ? Number.POSITIVE_INFINITY : event.order)
   const isSorted = store.every((event, index) => index === 0 || placeOf(store[index - 1]!) <= placeOf(event))
   if (!isSorted) store.sort((a, b) => compare(placeOf(a), placeOf(b)))
-  return { run, store, told, count }
+  return { run, store, told, days, count }
 }
 
 function compare(a: number, b: number): number {
@@ -67,12 +75,16 @@ function compare(a: number, b: number): number {
 function readStore(
   reading: Reading,
   events: readonly StoreEvent[],
-  { lines, ticks }: { lines: Lines; ticks: Ticks },
+  { lines, ticks, lateness }: { lines: Lines; ticks: Ticks; lateness: Lateness },
 ): void {
   for (const event of events) {
     if (event.ev !== 'final') ticks.saw(event.at)
     if (event.ev === 'tick') {
       ticks.fired(event)
+      continue
+    }
+    if (event.ev === 'queue') {
+      lateness.paused(event.queue, event.at, event.isPaused)
       continue
     }
     lines.before(event)
@@ -82,15 +94,19 @@ function readStore(
       checkRescueTime(reading, life.lease.leasedUntil, event)
     }
     step(reading, life, event)
-    if (event.ev === 'final' || event.ev === 'effect' || event.ev === 'extended') continue
+    if (event.ev === 'final' || event.ev === 'extended') continue
+    lateness.after(life, event)
+    if (event.ev === 'effect') continue
     lines.after(life, event)
     if (event.ev === 'operated' && event.action === 'requeue') lines.requeued(life, event.at)
   }
   lines.flush()
 }
 
+type OfJob = Exclude<StoreEvent, { ev: 'tick' | 'queue' }>
+
 /** The life an event belongs to; null when it repeats a beginning. */
-function lifeOf(reading: Reading, event: Exclude<StoreEvent, { ev: 'tick' }>): Life | null {
+function lifeOf(reading: Reading, event: OfJob): Life | null {
   const known = reading.lives.get(event.job)
   if (event.ev === 'stored' && known !== undefined) {
     report(reading, 'I2', event.job, `was stored again at ${shown(event.at)}`)
@@ -105,7 +121,7 @@ function lifeOf(reading: Reading, event: Exclude<StoreEvent, { ev: 'tick' }>): L
   return life
 }
 
-function step(reading: Reading, life: Life, event: Exclude<StoreEvent, { ev: 'tick' }>): void {
+function step(reading: Reading, life: Life, event: OfJob): void {
   switch (event.ev) {
     case 'stored':
       // Where all parents had finished before, the job never was blocked.
@@ -135,7 +151,7 @@ function step(reading: Reading, life: Life, event: Exclude<StoreEvent, { ev: 'ti
   }
 }
 
-function readProcesses(reading: Reading, events: readonly ProcessEvent[]): FaultTold[] {
+function readProcesses(reading: Reading, events: readonly ProcessEvent[], lateness: Lateness): FaultTold[] {
   const promises = new Promises(reading)
   const handlers = new Handlers(reading)
   const faults: FaultTold[] = []
@@ -153,8 +169,13 @@ function readProcesses(reading: Reading, events: readonly ProcessEvent[]): Fault
       case 'fault.begin':
         reading.counts.faults[event.kind] = (reading.counts.faults[event.kind] ?? 0) + 1
         faults.push(event)
+        lateness.told(event)
         break
       case 'fault.end':
+      case 'worker.up':
+      case 'worker.down':
+      case 'busy':
+        lateness.told(event)
         break
       default:
         handlers.told(event)

@@ -1,7 +1,7 @@
 // How everything ended: nothing missing, nothing unfinished, nothing expired in a run without faults; and whether the run counts.
 
 import { isFinished } from '../../src/core/states.js'
-import type { FaultTold, JobSettled } from './events.js'
+import type { FaultTold, FinalDay, JobSettled } from './events.js'
 import { type Life, type Reading, report } from './life.js'
 import { shown } from './steps.js'
 
@@ -43,6 +43,14 @@ function checkFinishedInTime(reading: Reading, life: Life): void {
   if (life.finishedAt <= by) return
   const what = `finished at ${shown(life.finishedAt)}; everything was whole at ${shown(run.healedAt)}, so by ${shown(by)} it had to`
   report(reading, 'I14', life.job, what)
+}
+
+/** Days past their retention are gone, and what must outlive them is not. */
+export function checkDays(reading: Reading, days: readonly FinalDay[]): void {
+  for (const { day, isGone, leftovers, left } of days) {
+    if (!isGone) report(reading, 'I19', null, `${day} is past its retention and still there`)
+    if (left !== leftovers) report(reading, 'I19', null, `of ${leftovers} jobs that outlive ${day} ${left} are left`)
+  }
 }
 
 /** A lease that ran out is taken back in time, once everything is whole. */

@@ -16,6 +16,8 @@ interface Stored {
   readonly tx?: string
   /** The store's clock was set during its transaction: its times are not held against each other. */
   readonly strayed?: boolean
+  /** When the change could be seen by others, where that is known to be later. */
+  readonly committedAt?: number
 }
 
 /** A job came to be. */
@@ -110,6 +112,15 @@ export interface TickFired {
   readonly strayed?: boolean
 }
 
+/** A queue was paused, or resumed. */
+export interface QueueOperated {
+  readonly ev: 'queue'
+  readonly isPaused: boolean
+  readonly order: number
+  readonly at: number
+  readonly queue: string
+}
+
 /** Where each job stood at the end, after all faults had ended and the queues had drained. */
 export interface FinalState {
   readonly ev: 'final'
@@ -118,6 +129,16 @@ export interface FinalState {
   readonly state: JobState
   readonly attempts: number
   readonly reason: DeadReason | null
+}
+
+/** What was left of a day past its retention. */
+export interface FinalDay {
+  readonly ev: 'final day'
+  readonly day: string
+  readonly isGone: boolean
+  /** Jobs of the day that must outlive it, at first and at the end. */
+  readonly leftovers: number
+  readonly left: number
 }
 
 /** What a process says. An incarnation is one life of a process: `name` stays, the number grows. */
@@ -144,6 +165,8 @@ export interface EnqueueEnded extends Told {
   readonly key: string
   readonly job: string | null
   readonly created?: boolean
+  /** The store's word was that trying again is of no use. */
+  readonly isRefused?: boolean
 }
 
 /** A handler started, ended, or learned that its lease is lost (its signal fired for that). */
@@ -174,6 +197,38 @@ export interface FaultTold extends Told {
   readonly target: string
   /** Which fault of the plan this is. */
   readonly index: number
+  /** The store's time, where whoever makes the faults knows it. */
+  readonly storeAt?: number
+  /** The process that may take no jobs until it is over, or `all`. Absent: everybody goes on. */
+  readonly disables?: string
+}
+
+/** Everybody was short of time, or the store was away: nobody is held to being on time. */
+export interface Busy extends Told {
+  readonly ev: 'busy'
+  readonly storeAt: number
+  readonly untilAt: number
+}
+
+/** A worker began to take jobs, as whoever watches over it knows: `storeAt` is the store's time. */
+export interface WorkerUp extends Told {
+  readonly ev: 'worker.up'
+  readonly storeAt: number
+  /** As claims name it. */
+  readonly worker: string
+  /** Its process. */
+  readonly of: string
+  readonly queues: readonly string[]
+  /** The types it has handlers for; null for all there are. */
+  readonly types: readonly string[] | null
+  readonly slots: number
+}
+
+/** It takes no more. */
+export interface WorkerGone extends Told {
+  readonly ev: 'worker.down'
+  readonly storeAt: number
+  readonly worker: string
 }
 
 /** What the run was to be; the first line of every history. */
@@ -211,6 +266,17 @@ export interface RunBegun {
   readonly priorityWindowMs?: number | null
   /** How long after it learned that its lease is lost a handler may still begin an effect. Absent: 1,000. */
   readonly abortMarginMs?: number
+  /** How long a job that could be started may wait. Absent or null: not looked at. */
+  readonly lateness?: {
+    /** The longest that a job may wait while a worker that could take it is idle. */
+    readonly boundMs: number
+    /** A worker counts as idle once it has been able to take a job for so long without a break. */
+    readonly graceMs: number
+    /** How long after the end of a fault those whom it struck may take to find their way. */
+    readonly recoverMs: number
+    /** How long a handler may go on, its process whole, after its lease was taken back. */
+    readonly toldMs: number
+  } | null
   /** The least that makes the run count. */
   readonly busy: { readonly jobs: number; readonly expiries: number; readonly unknownAnswers: number }
 }
@@ -224,8 +290,11 @@ export type StoreEvent =
   | JobOperated
   | EffectApplied
   | TickFired
+  | QueueOperated
   | FinalState
 
-export type ProcessEvent = EnqueueInvoked | EnqueueEnded | HandlerTold | EffectTold | AnswerLost | FaultTold
+export type ProcessEvent =
+  | (EnqueueInvoked | EnqueueEnded | HandlerTold | EffectTold | AnswerLost)
+  | (FaultTold | WorkerUp | WorkerGone | Busy)
 
-export type HistoryEvent = RunBegun | StoreEvent | ProcessEvent
+export type HistoryEvent = RunBegun | StoreEvent | ProcessEvent | FinalDay

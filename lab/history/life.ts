@@ -99,6 +99,7 @@ export function newReading(run: RunBegun | null): Reading {
     effectsOutside: 0,
     effectsRepeated: 0,
     ticks: 0,
+    longestIdleWaitMs: 0,
     faults: {},
   }
   const redeliveries = { afterRescue: 0, afterFailure: 0, afterRelease: 0, afterRequeue: 0 }

@@ -41,6 +41,7 @@ export class Promises {
     } else if (event.ev === 'enqueue.info') {
       counts.unknown++
       asked.mayExist = true
+      if (event.isRefused) report(this.#reading, 'I18', null, `${event.key} was refused for good while things broke`)
     } else {
       counts.refused++
       asked.refused = true

@@ -20,6 +20,9 @@ export const INVARIANTS = {
   I14: 'everything finishes once it is whole again',
   I15: 'a worker that lost its lease stops',
   I16: 'keys, parents and cancels are respected',
+  I17: 'what can be started is started, and what is done is settled, in time',
+  I18: 'a fault is no refusal',
+  I19: 'a day past its retention goes, and nothing that lives goes with it',
 } as const
 
 export type Invariant = keyof typeof INVARIANTS
@@ -67,6 +70,8 @@ export interface Counts {
   /** Outside effects beyond the first of each job. */
   effectsRepeated: number
   ticks: number
+  /** The longest that a job waited while a worker that could take it was idle; 0 where all waits were within the bound. */
+  longestIdleWaitMs: number
   /** Faults that began, by kind. */
   faults: Record<string, number>
 }

@@ -7,7 +7,8 @@ import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findBinaries } from '../../src/stores/postgres/embedded/binaries.js'
+import { type Binaries, findBinaries } from '../../src/stores/postgres/embedded/binaries.js'
+import type { Layout } from '../../src/stores/postgres/embedded/folder.js'
 import { type Runner, runProgram, startProgram } from '../../src/stores/postgres/embedded/programs.js'
 import { chooseRunner } from '../../src/stores/postgres/embedded/run-as.js'
 import { faketimeLibrary, ServerClock } from './server-clock.js'
@@ -30,7 +31,7 @@ export class PostgresServer {
   readonly port: number
   readonly #programs: string
   readonly #runner: Runner
-  readonly #settings: Readonly<Record<string, string>>
+  #settings: Readonly<Record<string, string>>
   /** Null for a server with the machine's own clock. */
   clock: ServerClock | null = null
   #child: ChildProcess | null = null
@@ -50,16 +51,7 @@ export class PostgresServer {
   }
 
   static async open(options: ServerOptions = {}): Promise<PostgresServer> {
-    const folder = await mkdtemp(join(tmpdir(), 'holdfast-test-'))
-    const binaries = await findBinaries({ platform: process.platform, arch: process.arch })
-    const layout = {
-      folder,
-      data: join(folder, 'data'),
-      socket: folder,
-      password: join(folder, 'password'),
-      log: join(folder, 'log'),
-    }
-    const runner = await chooseRunner(layout, binaries, 'auto')
+    const { folder, layout, runner, binaries } = await newFolder('holdfast-test-')
     const programs = options.programs ?? join(binaries.initdb, '..')
     const server = new PostgresServer(folder, await freePort(), programs, runner, options.settings ?? {})
     const { password } = options
@@ -73,8 +65,33 @@ export class PostgresServer {
     return server
   }
 
+  /**
+   * A server on a copy of another's files, which may be running: `fill` is called with the folder its data belong in, and the
+   * server is not started.
+   */
+  static async besides(other: PostgresServer, fill: (data: string) => Promise<void>): Promise<PostgresServer> {
+    const { folder, layout, runner } = await newFolder('holdfast-test-')
+    await fill(layout.data)
+    return new PostgresServer(folder, await freePort(), other.#programs, runner, other.#settings)
+  }
+
   get url(): string {
     return `postgres://holdfast@127.0.0.1:${this.port}/postgres`
+  }
+
+  get data(): string {
+    return join(this.folder, 'data')
+  }
+
+  /** Settings for the next start, beside those it has. */
+  change(settings: Readonly<Record<string, string>>): void {
+    this.#settings = { ...this.#settings, ...settings }
+  }
+
+  /** Runs a command as the user the server runs as. */
+  async run(command: readonly string[]): Promise<void> {
+    const { code, output } = await runProgram(this.#runner, command, START_MS)
+    if (code !== 0) throw new Error(`${command[0]} ended with ${code}: ${output}`)
   }
 
   /** The process id of the running server. */
@@ -99,7 +116,7 @@ export class PostgresServer {
       ...this.#settings,
     }
     const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    const command = [join(this.#programs, 'postgres'), '-D', join(this.folder, 'data'), ...flags]
+    const command = [join(this.#programs, 'postgres'), '-D', this.data, ...flags]
     const options = { stdio: ['ignore', 'ignore', 'pipe'] as ['ignore', 'ignore', 'pipe'] }
     const environment = this.clock === null ? {} : { env: { ...process.env, LC_ALL: 'C', ...this.clock.environment } }
     const child = startProgram(this.#runner, command, { ...options, ...environment })
@@ -108,7 +125,7 @@ export class PostgresServer {
     await new Promise<void>((resolve, reject) => {
       child.stderr!.on('data', (chunk) => {
         if (said.length < 100_000) said += chunk
-        if (String(chunk).includes('ready to accept connections')) resolve()
+        if (/ready to accept (read-only )?connections/.test(String(chunk))) resolve()
       })
       child.once('exit', (code) => reject(new Error(`postgres ended with ${code}: ${said}`)))
     })
@@ -135,6 +152,27 @@ export class PostgresServer {
     await this.stop('SIGQUIT')
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5 })
   }
+}
+
+interface Folder {
+  readonly folder: string
+  readonly layout: Layout
+  readonly binaries: Binaries
+  readonly runner: Runner
+}
+
+/** A folder of one's own below the system's for what passes, and who may run PostgreSQL's programs in it. */
+export async function newFolder(prefix: string): Promise<Folder> {
+  const folder = await mkdtemp(join(tmpdir(), prefix))
+  const binaries = await findBinaries({ platform: process.platform, arch: process.arch })
+  const layout = {
+    folder,
+    data: join(folder, 'data'),
+    socket: folder,
+    password: join(folder, 'password'),
+    log: join(folder, 'log'),
+  }
+  return { folder, layout, binaries, runner: await chooseRunner(layout, binaries, 'auto') }
 }
 
 function openClock(folder: string): Promise<ServerClock> {

@@ -13,6 +13,8 @@ export interface HandlerWorld {
   readonly link: Link
   /** The job takes the whole process down. */
   crash(job: string): void
+  /** The job keeps its process from everything else for so long. */
+  block(ms: number): void
 }
 
 /** Handlers for every kind of job, in one process. */
@@ -42,6 +44,9 @@ async function work(world: HandlerWorld, kind: Kind, { payload, ctx }: Work): Pr
     incarnation.tell({ ev: 'ended', ...about })
   }
 }
+
+/** By then a lease that ran out was taken back, and its handler told. */
+const OUTLIVE_MS = 15_000
 
 type Behaviour = (world: HandlerWorld, work: Work) => Promise<unknown>
 
@@ -86,13 +91,24 @@ const BEHAVIOURS: Readonly<Record<Kind, Behaviour>> = {
     await world.link.commit(tx)
     return null
   },
+  // Its transaction is open for longer than the lease and is rolled back; then it goes on for as long as nobody tells it to stop.
+  outliving: async (world, { payload, ctx }) => {
+    if (ctx.attempt > 1) return worked(world, { payload, ctx })
+    const tx = begin(ctx)
+    await ctx.complete(tx, { done: payload.key })
+    await sleep(world.incarnation.ports.timers, payload.ms)
+    await world.link.rollback(tx).catch(() => {})
+    await pass(world, ctx, OUTLIVE_MS)
+    await affect(world, ctx)
+    return { done: payload.key }
+  },
   stuck: () => new Promise(() => {}),
   poison: async (world, { ctx }) => {
     world.crash(ctx.id)
     return new Promise(() => {})
   },
   blocking: async (world, { payload, ctx }) => {
-    world.incarnation.stop(payload.ms)
+    world.block(payload.ms)
     return worked(world, { payload, ctx })
   },
 }

@@ -10,7 +10,7 @@ import type { PlantedBug } from './planted-bugs.js'
 import type { RangeResult } from './run-seeds.js'
 
 /** Seeds a hunt takes at most. */
-export const HUNT_SEEDS_MAX = 1_500
+export const HUNT_SEEDS_MAX = 4_000
 
 export interface Hunted {
   readonly name: string

@@ -2,7 +2,7 @@
 
 import type { ProcessEvent } from '../history/events.js'
 import type { Weather } from './link.js'
-import type { PlannedFault } from './plan-faults.js'
+import { isOrdinary, type PlannedFault } from './plan-faults.js'
 import type { Server } from './server.js'
 import type { SimulatedProcess } from './simulated-process.js'
 import type { Timeline } from './timeline.js'
@@ -31,9 +31,10 @@ export function injectFaults(deps: InjectorDeps, faults: readonly PlannedFault[]
   }
 }
 
-function tell({ timeline, write }: InjectorDeps, ev: 'fault.begin' | 'fault.end', fault: PlannedFault): void {
+function tell({ timeline, server, write }: InjectorDeps, ev: 'fault.begin' | 'fault.end', fault: PlannedFault): void {
   const { kind, target, index } = fault
-  write({ ev, kind, target, index, process: 'simulator', incarnation: 0, mono: timeline.nowMs })
+  const about = { kind, target, index, storeAt: server.nowMs, ...(isOrdinary(kind) ? {} : { disables: target }) }
+  write({ ev, ...about, process: 'simulator', incarnation: 0, mono: timeline.nowMs })
 }
 
 /** Begins a fault and returns what ends it. */

@@ -3,7 +3,7 @@
 
 import { HoldfastError } from '../../src/core/errors.js'
 import type { SettledJob } from '../../src/core/job.js'
-import type { Extension, Queryable, Store, StoreListener } from '../../src/core/store.js'
+import type { Extension, Queryable, Store, StoreListener, Watch } from '../../src/core/store.js'
 import type { Chance } from './chance.js'
 import type { Incarnation } from './incarnation.js'
 import type { Effect, Server, Wake } from './server.js'
@@ -59,9 +59,9 @@ export class Link {
   store(): Store {
     const { server, incarnation } = this.#deps
     const watched =
-      (name: 'extend' | 'watch') =>
+      <Answer extends Extension>(name: 'extend' | 'watch') =>
       async (...args: unknown[]) => {
-        const answer = (await this.#call(name, () => server.apply(name, args, incarnation.id))) as Extension
+        const answer = (await this.#call(name, () => server.apply(name, args, incarnation.id))) as Answer
         incarnation.lost(answer.lost)
         return answer
       }
@@ -78,8 +78,8 @@ export class Link {
     }
     const rest: Partial<Store> = {
       kind: 'memory',
-      extend: watched('extend'),
-      watch: watched('watch'),
+      extend: watched<Extension>('extend'),
+      watch: watched<Watch>('watch'),
       settle,
       wake: (queues) => this.#send(() => server.wake(queues)),
       listen: (listener) => server.listen((wake) => this.#hear(listener, wake)),
@@ -96,6 +96,10 @@ export class Link {
 
   async commit(tx: Transaction): Promise<void> {
     await this.#call('commit', () => this.#deps.server.commit(tx.id, this.#deps.incarnation.id))
+  }
+
+  async rollback(tx: Transaction): Promise<void> {
+    await this.#call('rollback', () => this.#deps.server.rollback(tx.id))
   }
 
   #settleInside(tx: Transaction, jobs: readonly SettledJob[]): ReturnType<Store['settle']> {

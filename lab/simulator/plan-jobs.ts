@@ -9,7 +9,10 @@ export const QUEUES = ['alpha', 'beta', 'gamma'] as const
 /** How a handler behaves. */
 export type Kind =
   | ('instant' | 'quick' | 'slow' | 'long' | 'flaky' | 'failing' | 'dropping' | 'snoozing' | 'later')
-  | ('transactional' | 'stuck' | 'poison' | 'blocking' | 'tick')
+  | ('transactional' | 'outliving' | 'stuck' | 'poison' | 'blocking' | 'tick')
+
+/** Jobs that cost leases: they take their process down, block it, or hold a transaction open for too long. */
+export type Harmful = 'poison' | 'blocking' | 'outliving'
 
 /** What a job carries: who it is to the run, and what its handler is to do. */
 export interface Payload {
@@ -66,7 +69,7 @@ export type PlannedAct =
 interface ActTerms {
   readonly healMs: number
   readonly leaseMs: number
-  readonly harmful: readonly ('poison' | 'blocking')[]
+  readonly harmful: readonly Harmful[]
   /** Whether the store's clock goes back: then a key may be free for good before its time comes again. */
   readonly goesBack: boolean
 }
@@ -149,14 +152,14 @@ class JobDrawer {
       payload,
       queue: chance.pick(QUEUES),
       priority: this.#hasPriorities ? chance.pick([-1, 0, 0, 5]) : 0,
-      maxAttempts: kind === 'stuck' ? 2 : chance.whole(1, 5),
+      maxAttempts: kind === 'stuck' ? 2 : kind === 'outliving' ? 5 : chance.whole(1, 5),
       retry: {
         backoff: chance.pick(['exponential', 'linear', 'fixed'] as const),
         base: chance.whole(50, 800),
         cap: 2_000,
         jitter: chance.happens(0.5),
       },
-      timeout: kind === 'stuck' ? 1_000 : chance.happens(0.1) ? chance.whole(500, 3_000) : null,
+      timeout: kind === 'stuck' ? 1_000 : kind !== 'outliving' && chance.happens(0.1) ? chance.whole(500, 3_000) : null,
       delayMs: chance.happens(0.2) ? chance.whole(1, 4_000) : null,
       maxAgeMs: chance.happens(0.04) ? chance.whole(500, 5_000) : null,
       idempotencyKey: this.#hasKeys && chance.happens(0.4) ? this.#drawKey() : null,
@@ -176,6 +179,7 @@ class JobDrawer {
       slow: chance.between(300, 2_000),
       long: chance.between(1.2, 2.2) * leaseMs,
       blocking: chance.between(0.3, 2.2) * leaseMs,
+      outliving: chance.between(1.2, 2.2) * leaseMs,
     }[kind as string]
     const hasNone = kind === 'instant' || kind === 'dropping' || kind === 'failing' || kind === 'poison'
     return {

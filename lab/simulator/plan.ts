@@ -4,7 +4,7 @@
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
 import { Chance } from './chance.js'
 import { drawFaults, type PlannedFault } from './plan-faults.js'
-import { drawActs, type PlannedAct, QUEUES } from './plan-jobs.js'
+import { drawActs, type Harmful, type PlannedAct, QUEUES } from './plan-jobs.js'
 
 export interface PlannedProcess {
   readonly name: string
@@ -43,8 +43,7 @@ export interface Plan {
   readonly schedules: readonly PlannedSchedule[]
   readonly acts: readonly PlannedAct[]
   readonly faults: readonly PlannedFault[]
-  /** Kinds of jobs that take their process down or block it. */
-  readonly harmful: readonly ('poison' | 'blocking')[]
+  readonly harmful: readonly Harmful[]
   /** Virtual time from which on nothing goes wrong any more. */
   readonly healMs: number
 }
@@ -58,7 +57,7 @@ export function drawPlan(seed: number): Plan {
   const isFaultless = chance.happens(FAULTLESS_SHARE)
   const healMs = chance.between(3_000, 8_000)
   const leaseMs = chance.whole(1_000, 2_500)
-  const harmful = (['poison', 'blocking'] as const).filter(() => !isFaultless && chance.happens(0.3))
+  const harmful = (['poison', 'blocking', 'outliving'] as const).filter(() => !isFaultless && chance.happens(0.3))
   const processes = drawProcesses(chance.fork('processes'))
   const schedules = drawSchedules(chance.fork('schedules'), processes[0]!.concurrency)
   const deadlineMs = chance.whole(400, 1_500)

@@ -126,6 +126,25 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['for (const held of waiting)\n            this.#release(held, 0);\n        return', 'this.#waiting = []; return'],
   ),
   bug('complete() settles outside of the transaction', 'worker/context.js', ['I6'], ['[settled], { tx }', '[settled]']),
+  bug(
+    'nobody hears of a lease that was lost while its own transaction was open',
+    'worker/interrupt.js',
+    ['I15'],
+    ['held.isCompleting = false;\n    loseHeld(held, scope, deadlines);', ''],
+  ),
+  // What comes late, and comes.
+  bug(
+    'a worker that heard of nothing hardly looks',
+    'worker/fetcher.js',
+    ['I17'],
+    ['Math.min(this.#pauseMaxMs, this.#pauseMs * 2)', 'this.#pauseMs * 8'],
+  ),
+  bug(
+    'promote comes by once a minute',
+    'upkeep/promote.js',
+    ['I17'],
+    ['return nextDueMs === null || nextDueMs > usualMs ? usualMs : this.#pace.waitMs(nextDueMs);', 'return 60_000;'],
+  ),
   bug('timeouts are not kept', 'worker/deadlines.js', ['I14'], ['if (timeoutMs !== null)', 'if (false)']),
   bug(
     'a claim that failed is the last one',
@@ -139,8 +158,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'client/group-commit.js',
     ['I2'],
     [
-      'open.map((call) => call.job);',
-      'open.map((call) => call.isSent ? { ...call.job, id: call.job.id.slice(0, -3) + (100 + (Math.floor(startedMs) % 900)) } : call.job);',
+      'const jobs = jobsOf(open);',
+      'const jobs = open.flatMap((call) => call.isSent ? call.jobs.map((job) => ({ ...job, id: job.id.slice(0, -3) + (100 + (Math.floor(startedMs) % 900)) })) : call.jobs);',
     ],
   ),
   bug(
@@ -149,7 +168,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['I1'],
     [
       'this.#lastError = error;\n',
-      "for (const call of open) this.#end(call, { id: call.job.id, created: true, state: 'ready' });\n",
+      "for (const call of open) this.#end(call, call.jobs.map(({ id }) => ({ id, created: true, state: 'ready' })));\n",
     ],
   ),
   bug(

@@ -25,6 +25,9 @@ const CHANGING: ReadonlySet<string> = new Set([
   ...['cancel', 'requeue', 'discard', 'update', 'pause', 'resume', 'stepBulk'],
 ])
 
+/** How long a transaction stays open of which nothing more is heard. */
+const OPEN_MS_MAX = 8_000
+
 /** The one server of a run. */
 export class Server {
   readonly memory: Memory = newMemory()
@@ -34,6 +37,8 @@ export class Server {
   readonly #listeners = new Set<(wake: Wake) => void>()
   readonly #effects = new Set<string>()
   readonly #transactions = new Map<string, { settled: SettledJob; effect: Effect }>()
+  /** Jobs whose row an open transaction has locked: others pass it over. */
+  readonly #locked = new Set<string>()
   #jumpedMs = 0
   #isDown = false
   #upSinceMs = Number.NEGATIVE_INFINITY
@@ -82,9 +87,18 @@ export class Server {
   apply(name: string, args: readonly unknown[], caller: string): Promise<unknown> {
     const call = this.#store[name as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>
     const atMs = this.nowMs
-    const answer = call(...args)
-    if (CHANGING.has(name)) this.truth.look({ name, args, caller, atMs })
+    const passing = this.#passingOver(name, args)
+    const answer = call(...passing)
+    if (CHANGING.has(name)) this.truth.look({ name, args: passing, caller, atMs })
     return name === 'expired' ? answer.then((expired) => this.#withUpTime(expired as Expired)) : answer
+  }
+
+  /** The same call without the rows that an open transaction has locked, where it passes those over. */
+  #passingOver(name: string, args: readonly unknown[]): readonly unknown[] {
+    const isRescue = name === 'settle' && (args[1] as { onlyExpired?: boolean } | undefined)?.onlyExpired === true
+    if (this.#locked.size === 0 || !(isRescue || name === 'extend')) return args
+    const [leases, ...rest] = args as [readonly Lease[], ...unknown[]]
+    return [leases.filter(({ id }) => !this.#locked.has(id)), ...rest]
   }
 
   wake(queues: readonly string[]): void {
@@ -94,7 +108,8 @@ export class Server {
   // Living workers must get the chance to extend after an outage, which the memory store alone never has.
   #withUpTime(expired: Expired): Expired {
     const upMs = this.#timeline.nowMs - this.#upSinceMs
-    return Number.isFinite(upMs) ? { ...expired, upMs } : expired
+    const jobs = expired.jobs.filter(({ id }) => !this.#locked.has(id))
+    return Number.isFinite(upMs) ? { ...expired, jobs, upMs } : { ...expired, jobs }
   }
 
   /** Applies an effect outside of any transaction, once for each lease: repeating the call after a lost answer does nothing. */
@@ -113,13 +128,24 @@ export class Server {
       return [{ id, fence, result: 'lost', state: null }]
     }
     this.#transactions.set(tx, { settled: settled!, effect: { id, fence, attempt } })
+    this.#locked.add(id)
+    // Of a process that is gone, or cut off, its connection ends some time later.
+    this.#timeline.after(OPEN_MS_MAX, () => this.rollback(tx))
     return [{ id, fence, result: 'settled', state: 'succeeded' }]
+  }
+
+  /** Ends a transaction without a trace. */
+  rollback(tx: string): void {
+    const open = this.#transactions.get(tx)
+    if (open === undefined) return
+    this.#transactions.delete(tx)
+    this.#locked.delete(open.settled.id)
   }
 
   /** Commits the effect together with the settlement, or neither when the lease was taken meanwhile. */
   async commit(tx: string, caller: string): Promise<void> {
     const open = this.#transactions.get(tx)
-    this.#transactions.delete(tx)
+    this.rollback(tx)
     if (open === undefined) throw new HoldfastError('store_refused', `there is no transaction ${tx}`)
     const { id, fence } = open.settled
     const job = this.memory.jobs.get(id)

@@ -35,6 +35,8 @@ const DRAIN_MS = 120_000
 const RESCUE_MS = 30_000
 /** Schedules go on for so long after the heal; what is due in the time before the last look must have fired. */
 const SCHEDULES_MS = 11_500
+/** A worker looks every five seconds at the latest, and a call without an answer ends after 1.5. */
+const LATENESS = { boundMs: 15_000, graceMs: 1_000, recoverMs: 8_000, toldMs: 6_000 }
 const CLOSE_MS = 60_000
 const LOOK_MS = 200
 
@@ -194,6 +196,7 @@ class Run {
         .filter(({ name }) => this.#spans.has(name))
         .map(({ name, everyMs, catchUp }) => ({ name, everyMs, catchUp, ...this.#spans.get(name)! })),
       limits: [],
+      lateness: this.#plan.faults.some(({ kind }) => kind.startsWith('clock')) ? null : LATENESS,
       busy: { jobs: 1, expiries: 0, unknownAnswers: 0 },
     }
   }

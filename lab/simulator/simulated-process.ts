@@ -91,13 +91,32 @@ export class SimulatedProcess {
       this.#deps.server.truth.blame.killed(job)
       this.crash(this.#chance.between(200, 1_500))
     }
-    const handlers = handlersOf({ incarnation, link, crash })
+    const block = (ms: number) => {
+      this.#tellDown(incarnation)
+      incarnation.stop(ms)
+      this.#deps.timeline.after(ms, () => this.#tellUp(incarnation), incarnation)
+    }
+    const handlers = handlersOf({ incarnation, link, crash, block })
     const { leaseMs: lease, drainMs: drain } = plan
     await holdfast.worker({ handlers, queues, concurrency, prefetch, pollMin, lease, drain }).start()
+    this.#tellUp(incarnation)
+  }
+
+  /** Its worker takes jobs from here on, unless it is to end. */
+  #tellUp(incarnation: Incarnation): void {
+    if (this.#living?.incarnation !== incarnation) return
+    const { queues, concurrency: slots } = this.#planned
+    const serves = { worker: incarnation.id, of: this.name, queues, types: null, slots }
+    incarnation.tell({ ev: 'worker.up', storeAt: this.#deps.server.nowMs, ...serves })
+  }
+
+  #tellDown(incarnation: Incarnation | null): void {
+    incarnation?.tell({ ev: 'worker.down', storeAt: this.#deps.server.nowMs, worker: incarnation.id })
   }
 
   /** Ends it at once, and starts it again after a while. */
   crash(restartMs: number): void {
+    this.#tellDown(this.#incarnation)
     this.#incarnation?.crash()
     this.#incarnation = null
     this.#living = null
@@ -109,6 +128,7 @@ export class SimulatedProcess {
     const living = this.#living
     if (living === null) return
     this.#living = null
+    this.#tellDown(living.incarnation)
     void living.holdfast.close().then(() => {
       if (this.#exit(living.incarnation)) this.#deps.timeline.after(restartMs, () => this.start())
     })
@@ -126,6 +146,7 @@ export class SimulatedProcess {
     // A deploy that is under way comes to its own end.
     if (living === null) return
     this.#living = null
+    this.#tellDown(living.incarnation)
     void living.holdfast.close().then(() => this.#exit(living.incarnation))
   }
 

@@ -66,6 +66,9 @@ export class Truth {
     const tx = `c${++this.#calls}`
     for (const job of this.#memory.jobs.values()) this.#compare(job, call, tx)
     if (call.name === 'fire') this.#lookAtTicks(call, tx)
+    if (call.name === 'pause' || call.name === 'resume') {
+      this.#add({ ev: 'queue', queue: call.args[0] as string, isPaused: call.name === 'pause' }, call.atMs)
+    }
     this.order.check(call)
   }
 

@@ -3,6 +3,7 @@
 
 import type { Command } from 'commander'
 import { isHoldfastError } from '../core/errors.js'
+import { isEveryJob } from '../core/filter-match.js'
 import type { JobFilter } from '../core/job.js'
 import type { BulkAction, BulkView } from '../core/operating.js'
 import type { Holdfast } from '../holdfast.js'
@@ -13,7 +14,7 @@ import { addYesOption, type ConfirmFlags, confirm } from './confirm.js'
 import { addStoreOptions, type StoreFlags, withStore } from './connection.js'
 import { CliError } from './errors.js'
 import { EXIT, exitCodeOf } from './exit-codes.js'
-import { addFilterOptions, type FilterFlags, isEveryJob, readJobFilter } from './filters.js'
+import { addFilterOptions, type FilterFlags, readJobFilter } from './filters.js'
 import { exitCodeOfBulk, followBulk, isOver } from './follow-bulk.js'
 import { findId } from './job-ids.js'
 
@@ -137,7 +138,7 @@ async function actOnMatching(
   if (!(await confirm(cli, `${text}. ${capital(action)} them?`, flags))) return
   const { perSecond, limit } = flags
   const request = {
-    ...{ action, filter },
+    ...{ action, filter, all: flags.all === true },
     ...(perSecond === undefined ? {} : { perSecond }),
     ...(limit === undefined ? {} : { limit }),
   }

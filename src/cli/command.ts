@@ -1,6 +1,7 @@
 // What a command of the program is, and what it is given.
 
 import type { Command } from 'commander'
+import { addEarlyOptions } from './early-options.js'
 import type { Output } from './terminal.js'
 import { visibleJson } from './terminal.js'
 
@@ -27,6 +28,7 @@ interface Group {
 /** Adds a group with its commands. */
 export function addGroup(parent: Command, cli: Cli, group: Group): Command {
   const command = parent.command(group.name).summary(group.summary).description(group.description)
+  addEarlyOptions(command, { hidden: true })
   for (const add of group.commands) add(command, cli)
   addExamples(command, group.examples)
   return command

@@ -22,17 +22,27 @@ export interface StoreFlags {
 
 const URL_HELP = 'the store (default: HOLDFAST_URL, DATABASE_URL, then embedded:.holdfast)'
 
-/** Adds the options every command takes. `json` says what its JSON is. */
-export function addStoreOptions(
-  command: Command,
-  { json, url = URL_HELP }: { readonly json: string; readonly url?: string },
-): Command {
+interface StoreOptionsHelp {
+  /** What the command's JSON is. */
+  readonly json: string
+  readonly url?: string
+}
+
+/** Adds the options every command takes. */
+export function addStoreOptions(command: Command, help: StoreOptionsHelp): Command {
+  for (const option of storeOptions(help)) command.addOption(option)
   return command
-    .option('--url <url>', url)
-    .addOption(new Option('--schema <name>', 'the PostgreSQL schema (default: holdfast)').env('HOLDFAST_SCHEMA'))
-    .option('--json', json)
-    .option('--verbose', 'show where an error came from')
-    .addOption(colorOption())
+}
+
+/** The options every command takes. */
+export function storeOptions({ json, url = URL_HELP }: StoreOptionsHelp): readonly Option[] {
+  return [
+    new Option('--url <url>', url),
+    new Option('--schema <name>', 'the PostgreSQL schema (default: holdfast)').env('HOLDFAST_SCHEMA'),
+    new Option('--json', json),
+    new Option('--verbose', 'show where an error came from'),
+    colorOption(),
+  ]
 }
 
 /** An option that the environment can give as well: --claim-batch is HOLDFAST_CLAIM_BATCH there. */
@@ -87,8 +97,9 @@ export async function openStore(
 }
 
 /**
- * Connects for a short call, runs it and closes. Upkeep is left to the processes that stay. With `mustExist` an embedded
- * store that is not there is not made: looking must not leave a server's files in whatever folder one stands in.
+ * Connects for a short call, runs it and closes. Upkeep is left to the processes that stay, and so is the schema: a mistyped
+ * one must not become a new queue that nobody works on. With `mustExist` an embedded store that is not there is not made
+ * either: looking must not leave a server's files in whatever folder one stands in.
  */
 export async function withStore<T>(
   flags: StoreFlags,
@@ -97,7 +108,8 @@ export async function withStore<T>(
 ): Promise<T> {
   const store = chooseStore(flags)
   if (mustExist) checkExists(store)
-  const holdfast = await openStore(store, flags, { upkeep: false })
+  const isNew = store.folder !== null && !existsSync(store.folder)
+  const holdfast = await openStore(store, flags, { upkeep: false, migrate: isNew })
   try {
     return await atStore(store, () => run(holdfast))
   } finally {

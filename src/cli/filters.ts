@@ -53,8 +53,3 @@ export function readJobFilter({ filter, state, queue, type, tag }: FilterFlags):
     throw new CliError(`${error.message}\n${filter}\n${blanks}^`, { exitCode: EXIT.usage, cause: error })
   }
 }
-
-/** True when no option says which jobs: all of them. */
-export function isEveryJob(filter: JobFilter): boolean {
-  return Object.keys(filter).length === 0
-}

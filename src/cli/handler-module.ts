@@ -1,8 +1,8 @@
 // Loading a module of handlers that was named on the command line, in JavaScript or TypeScript.
 
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Handler } from '../core/definition.js'
 import { show } from '../core/errors.js'
@@ -59,16 +59,38 @@ const TYPESCRIPT_HINT =
  * a Node that strips types by itself loads most modules, and another says that it cannot.
  */
 async function readyForTypeScript(file: string): Promise<void> {
-  const api = findTsx(file)
-  if (api === null) return
-  const { register } = (await import(pathToFileURL(api).href)) as { register: () => unknown }
-  register()
+  const tsx = findTsx(file)
+  if (tsx === null) return
+  // Both: what a module imports may be CommonJS, and the module itself too.
+  for (const entry of ['./cjs/api', './esm/api']) {
+    const api = importTarget(tsx.exports[entry])
+    if (api === null) continue
+    const { register } = (await import(pathToFileURL(join(tsx.folder, api)).href)) as { register: () => unknown }
+    register()
+  }
 }
 
-function findTsx(file: string): string | null {
+interface FoundPackage {
+  readonly folder: string
+  readonly exports: Readonly<Record<string, unknown>>
+}
+
+function findTsx(file: string): FoundPackage | null {
   try {
-    return createRequire(file).resolve('tsx/esm/api')
+    const manifest = createRequire(file).resolve('tsx/package.json')
+    return { folder: dirname(manifest), exports: JSON.parse(readFileSync(manifest, 'utf8')).exports }
   } catch {
     return null
   }
+}
+
+/**
+ * What an entry of a package's exports gives to `import`. Node's own resolver does not serve here: from another module's place it
+ * answers for `require` only, and what tsx gives there cannot register on Node 20.
+ */
+function importTarget(entry: unknown): string | null {
+  if (typeof entry === 'string') return entry
+  if (typeof entry !== 'object' || entry === null) return null
+  const { import: forImport, default: forAll } = entry as { import?: unknown; default?: unknown }
+  return importTarget(forImport ?? forAll)
 }

@@ -28,6 +28,7 @@ import { addTail } from './commands/tail.js'
 import { addTop } from './commands/top.js'
 import { addWorker } from './commands/worker.js'
 import { addWorkers } from './commands/workers/workers.js'
+import { addEarlyOptions, takeEarlyOptions } from './early-options.js'
 import { reportError } from './errors.js'
 import { EXIT, EXIT_CODES_HELP } from './exit-codes.js'
 import { type ColorChoice, Output } from './terminal.js'
@@ -64,9 +65,11 @@ function buildProgram(cli: Cli): Command {
     .addHelpText('after', `\n${START_HELP}\n\n${EXIT_CODES_HELP}`)
     .exitOverride()
     .hook('preAction', (_, command) => {
+      takeEarlyOptions(command)
       const { color } = command.opts<{ color?: ColorChoice }>()
       for (const output of [cli.stdout, cli.stderr]) output.setColor(color ?? 'auto')
     })
+  addEarlyOptions(program, { hidden: false })
   for (const add of COMMANDS) add(program, cli)
   return program
 }

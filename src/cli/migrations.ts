@@ -3,7 +3,7 @@
 import { HoldfastError } from '../core/errors.js'
 import { openEmbedded } from '../stores/postgres/embedded/server.js'
 import { type ConnectionSettings, Lane } from '../stores/postgres/lane.js'
-import { knownMigrations } from '../stores/postgres/migrate.js'
+import { MIGRATIONS } from '../stores/postgres/migrations/index.js'
 import { checkSchema, inSchema } from '../stores/postgres/statement.js'
 import type { ChosenStore, StoreFlags } from './connection.js'
 
@@ -35,10 +35,9 @@ export async function atServer<T>({ folder, url }: ChosenStore, run: (settings: 
 export async function readMigrations(settings: Settings, flags: StoreFlags): Promise<MigrationState> {
   const schema = checkSchema(flags.schema ?? 'holdfast')
   const applied = await readApplied(schema, settings)
-  const known = await knownMigrations()
-  checkKnown(schema, applied, known.at(-1)!.number)
+  checkKnown(schema, applied, MIGRATIONS.at(-1)!.number)
   const numbers = new Set(applied.map(({ number }) => number))
-  const missing = known.flatMap(({ number, name }) => (numbers.has(number) ? [] : [{ number, name }]))
+  const missing = MIGRATIONS.flatMap(({ number, name }) => (numbers.has(number) ? [] : [{ number, name }]))
   return { schema, applied, missing }
 }
 

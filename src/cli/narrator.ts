@@ -100,6 +100,10 @@ export class Narrator {
         const text = event.jobId === null ? 'skipped: an earlier one is unfinished' : firedText(event.tick)
         return { subject: event.schedule, id: event.jobId, text, tone: 'quiet', isRoutine: true }
       }
+      case 'schedule.late': {
+        const text = `${event.schedule} of ${event.queue} fired ${spanText(event.lateMs)} late`
+        return { subject: 'schedule', text, tone: 'warning' }
+      }
       case 'schedule.broken': {
         const text = `${event.schedule} cannot be read: ${short(event.error.message)}`
         return { subject: 'schedule', text, tone: 'bad' }
@@ -107,9 +111,12 @@ export class Narrator {
       case 'rescue.held':
         return { subject: 'worker', text: `waits ${spanText(event.forMs)} before it rescues lost jobs: ${event.why}` }
       case 'horizon.held':
+      case 'durability.reduced':
         return { subject: 'store', text: short(event.text), tone: 'bad' }
       case 'horizon.freed':
         return { subject: 'store', text: 'nobody holds an old snapshot any more', tone: 'good' }
+      case 'prune.postponed':
+        return { subject: 'store', text: short(`retention passes over ${event.day}: ${event.why}`), tone: 'warning' }
       case 'loop.blocked':
         return { subject: 'worker', text: `the event loop was blocked for ${spanText(event.forMs)}`, tone: 'warning' }
       case 'store.failed':

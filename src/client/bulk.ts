@@ -3,6 +3,7 @@
 import { checkBoolean, checkChoice, checkId, checkKeys, checkWhole } from '../core/check.js'
 import { HoldfastError } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
+import { isEveryJob } from '../core/filter-match.js'
 import type { JobFilter } from '../core/job.js'
 import { BULK_ACTIONS, BULK_LIMIT_MAX, type BulkAction, type BulkView } from '../core/operating.js'
 import { JOB_STATES, type JobState } from '../core/states.js'
@@ -21,8 +22,14 @@ const CAN_BE: Readonly<Record<BulkAction, readonly JobState[]>> = {
 /** What is to be done to many jobs. Only those that exist when it is asked for are touched. */
 export interface BulkRequest {
   readonly action: BulkAction
-  /** Of the jobs that match, those whose state allows the action are touched. */
+  /** Of the jobs that match, those whose state allows the action are touched. One that leaves no job out, such as '', needs
+   *  `all` or `expected` beside it. */
   readonly filter: string | JobFilter
+  /** True when every job is meant. Default false. */
+  readonly all?: boolean
+  /** How many jobs it is about, as a dry run said in `can`, from 1 to 1,000,000. When more match now, nothing is done and
+   *  `wrong_state` is raised; and never are more touched. Default: any number. */
+  readonly expected?: number
   /** So many jobs a second, from 1 to 100,000; null, the default, for as fast as it goes. */
   readonly perSecond?: number | null
   /** The most jobs, from 1 to 1,000,000, which is the default. */
@@ -41,19 +48,32 @@ export interface BulkPreview {
 }
 
 /** Checks what was asked for. */
-function resolve(request: BulkRequest): Required<BulkRequest> & { filter: JobFilter; narrowed: JobFilter } {
-  checkKeys('bulk', request, ['action', 'filter', 'perSecond', 'limit', 'dryRun'])
+function resolve(request: BulkRequest) {
+  checkKeys('bulk', request, ['action', 'filter', 'all', 'expected', 'perSecond', 'limit', 'dryRun'])
   const action = checkChoice('action', request.action, BULK_ACTIONS)
   const filter = readFilter(request.filter)
-  const { perSecond = null } = request
-  return {
+  const { perSecond = null, expected } = request
+  const checked = {
     action,
     filter,
     narrowed: narrow(action, filter),
     perSecond: perSecond === null ? null : checkWhole('perSecond', perSecond, 1, PER_SECOND_MAX),
     limit: checkWhole('limit', request.limit ?? BULK_LIMIT_MAX, 1, BULK_LIMIT_MAX),
+    most: expected === undefined ? null : checkWhole('expected', expected, 1, BULK_LIMIT_MAX),
     dryRun: checkBoolean('dryRun', request.dryRun ?? false),
   }
+  checkMeant({ ...request, filter })
+  return checked
+}
+
+/** Raises `invalid_option` for a bulk action on every job that does not say that every job is meant: most often its filter was
+ *  forgotten, or a variable in it was empty. */
+export function checkMeant({ filter, all = false, expected, dryRun }: BulkRequest): void {
+  if (checkBoolean('all', all) || expected !== undefined || dryRun === true || !isEveryJob(readFilter(filter))) return
+  throw new HoldfastError(
+    'invalid_option',
+    'the filter of this bulk action leaves no job out: give all: true if every job is meant, or expected: how many (dryRun tells), or a filter',
+  )
 }
 
 function narrow(action: BulkAction, filter: JobFilter): JobFilter {
@@ -81,10 +101,27 @@ export async function bulk(
   request: BulkRequest,
   { id, by }: { readonly id: string; readonly by: string },
 ): Promise<BulkView | BulkPreview> {
-  const { action, filter, narrowed, perSecond, limit, dryRun } = resolve(request)
+  const { action, filter, narrowed, perSecond, limit, most, dryRun } = resolve(request)
   if (dryRun) return preview(store, filter, narrowed)
   const expected = await store.count(narrowed, { max: COUNT_WINDOW_MAX })
-  return store.startBulk({ id, action, filter: narrowed, by, perSecond, limit, expected })
+  if (most !== null && expected.count > most) {
+    const found = `${expected.isExact ? '' : 'at least '}${expected.count}`
+    throw new HoldfastError(
+      'wrong_state',
+      `this bulk action was expected to ${action} ${most} jobs, and ${found} match: nothing was done; look again with dryRun`,
+      { details: { expected: most, matches: expected.count } },
+    )
+  }
+  // The count was taken before: jobs that came since are not among those that were expected.
+  return store.startBulk({
+    id,
+    action,
+    filter: narrowed,
+    by,
+    perSecond,
+    limit: Math.min(limit, most ?? limit),
+    expected,
+  })
 }
 
 export interface BulksOptions {

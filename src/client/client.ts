@@ -5,7 +5,7 @@ import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
-import type { NewJob } from '../core/job.js'
+import type { Enqueued, NewJob } from '../core/job.js'
 import type { LocalWorkers } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
@@ -25,7 +25,7 @@ import {
 } from './enqueue-many.js'
 import type { EnqueueOptions, JobTarget } from './enqueue-options.js'
 import type { Events } from './events.js'
-import { GroupCommit } from './group-commit.js'
+import { GroupCommit, type GroupCommitOptions } from './group-commit.js'
 import { type ByOption, resolveBy } from './operate.js'
 import { Operations } from './operations.js'
 import { type Preparation, prepareJob } from './prepare.js'
@@ -69,6 +69,9 @@ export class Client extends Operations {
   readonly #preparation: Preparation
   readonly #group: GroupCommit<EnqueueResult>
   readonly #keyedGroup: GroupCommit<EnqueueResult>
+  readonly #keyedManyGroup: GroupCommit<readonly Enqueued[]>
+  /** Calls of enqueueMany without keys that are not answered yet. */
+  readonly #underWay = new Set<Promise<unknown>>()
   readonly #waits: Waits
 
   constructor(deps: ClientDeps, settings: ClientSettings) {
@@ -79,24 +82,26 @@ export class Client extends Operations {
     this.#deps = deps
     this.#settings = settings
     this.#preparation = { nextId, payloadBytesMax, trace: null }
-    const gather = (workers: LocalWorkers) =>
-      new GroupCommit<EnqueueResult>(
-        {
-          store,
-          ports,
-          emit: events.emit,
-          accept: (job, answer) => this.#note(job, acceptOne(answer)),
-          workers,
-        },
-        {
-          bufferJobsMax: settings.bufferJobsMax,
-          bufferBytesMax: Math.max(BUFFER_BYTES_MAX, settings.payloadBytesMax),
-          timeoutMs: settings.enqueueTimeoutMs,
-        },
-      )
-    this.#group = gather(deps.workers)
+    const bufferBytesMax = Math.max(BUFFER_BYTES_MAX, payloadBytesMax)
+    const options: GroupCommitOptions = {
+      bufferJobsMax: settings.bufferJobsMax,
+      bufferBytesMax,
+      // Half of the room is for the others.
+      heldJobsMax: Math.ceil(settings.bufferJobsMax / 2),
+      heldBytesMax: bufferBytesMax / 2,
+      timeoutMs: settings.enqueueTimeoutMs,
+    }
+    const common = { store, ports, emit: events.emit }
+    const accept = ([job]: readonly NewJob[], [answer]: readonly Enqueued[]) => this.#note(job!, acceptOne(answer!))
+    this.#group = new GroupCommit({ ...common, accept, workers: deps.workers }, options)
     // A key may be held by a transaction that is open elsewhere: only calls with keys wait for it.
-    this.#keyedGroup = gather({ ...deps.workers, soonIdle: () => null, offer: () => null })
+    const workers: LocalWorkers = { ...deps.workers, soonIdle: () => null, offer: () => null }
+    this.#keyedGroup = new GroupCommit({ ...common, accept, workers }, options)
+    this.#keyedManyGroup = new GroupCommit(
+      { ...common, accept: (_, answers) => answers, workers },
+      // Their number is bounded only while they wait for held keys: whoever calls enqueueMany has all of its jobs in memory anyway.
+      { ...options, bufferJobsMax: Number.POSITIVE_INFINITY, bufferBytesMax: Number.POSITIVE_INFINITY },
+    )
     this.#waits = new Waits({ store, ports, events })
   }
 
@@ -151,7 +156,7 @@ export class Client extends Operations {
 
   #send(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
     if (options?.tx !== undefined) return this.#enqueueInside(job, options)
-    return (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue(job, options?.signal)
+    return (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue([job], options?.signal)
   }
 
   async #enqueueInside(job: NewJob, { tx, signal }: EnqueueOptions): Promise<EnqueueResult> {
@@ -200,6 +205,8 @@ export class Client extends Operations {
   async #writeMany(prepared: Promise<Many>): Promise<readonly EnqueueResult[]> {
     const startedMs = this.#deps.ports.clock.monotonic()
     const many = await prepared
+    // It may have been closed meanwhile.
+    this.open()
     if (many.jobs.length === 0) return []
     const results = acceptMany(await this.#write(many))
     this.#deps.time.refresh()
@@ -223,11 +230,16 @@ export class Client extends Operations {
 
   async #write({ jobs, tx, signal }: Many): ReturnType<Store['enqueue']> {
     const { store, ports, events } = this.#deps
+    if (tx !== undefined) {
+      // The transaction is the caller's: after a failure it is the caller who begins it again.
+      if (signal?.aborted) throw aborted(jobs, 'no')
+      return store.enqueue(jobs, { tx })
+    }
+    if (jobs.some(({ idempotencyKey }) => idempotencyKey !== null)) return this.#keyedManyGroup.enqueue(jobs, signal)
     const timeoutMs = this.#settings.enqueueTimeoutMs
-    if (tx === undefined) return writeWithRetries({ store, ports, emit: events.emit }, jobs, { timeoutMs, signal })
-    // The transaction is the caller's: after a failure it is the caller who begins it again.
-    if (signal?.aborted) throw aborted(jobs, 'no')
-    return store.enqueue(jobs, { tx })
+    const written = writeWithRetries({ store, ports, emit: events.emit }, jobs, { timeoutMs, signal })
+    this.#underWay.add(written)
+    return written.finally(() => this.#underWay.delete(written))
   }
 
   #note(job: NewJob, result: EnqueueResult): EnqueueResult {
@@ -254,7 +266,7 @@ export class Client extends Operations {
     const job = await scheduledJob(store, name, this.#preparation.nextId())
     // First: a run that is not written down is worse than a line about a run that did not come about.
     await store.record({ actor: by, action: 'run schedule', job: job.id, target: name })
-    return this.#group.enqueue(job)
+    return this.#group.enqueue([job])
   }
 
   /** Calls `listener` for what happens in this process from now on. Returns the function that ends it. */
@@ -274,7 +286,8 @@ export class Client extends Operations {
   async close(): Promise<void> {
     this.shut()
     this.#waits.close()
-    await Promise.all([this.#group.close(), this.#keyedGroup.close()])
+    await Promise.all([this.#group, this.#keyedGroup, this.#keyedManyGroup].map((group) => group.close()))
+    await Promise.allSettled(this.#underWay)
   }
 
   [Symbol.asyncDispose](): Promise<void> {

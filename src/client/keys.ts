@@ -7,6 +7,7 @@ import { HoldfastError, show } from '../core/errors.js'
 import { type ApiKey, KEY_SCOPES, type KeyScope } from '../core/operating.js'
 import type { Random } from '../core/ports.js'
 import type { Store } from '../core/store.js'
+import type { KeyCache } from './key-cache.js'
 
 const NAME_LENGTH_MAX = 100
 /** As many queues as a filter can name. */
@@ -95,9 +96,13 @@ export async function revokeKey(store: Store, id: string, by: string): Promise<A
 }
 
 /** The key a secret belongs to, or null: also when it is revoked, or its time is over by `nowMs`, the store's time. */
-export async function authenticate(store: Store, secret: unknown, nowMs: number): Promise<ApiKey | null> {
+export async function authenticate(
+  store: Store,
+  secret: unknown,
+  { cache, nowMs }: { readonly cache: KeyCache; readonly nowMs: number },
+): Promise<ApiKey | null> {
   const id = typeof secret === 'string' ? FORM.exec(secret)?.[1] : undefined
-  const found = id === undefined ? null : await store.findKey(id)
+  const found = id === undefined ? null : await cache.find(store, id)
   if (found === null) return null
   const { hash, ...key } = found
   // In constant time: how long it takes must not tell how much of a guess was right.
@@ -105,6 +110,7 @@ export async function authenticate(store: Store, secret: unknown, nowMs: number)
   if (key.revokedAt !== null || (key.expiresAt !== null && key.expiresAt.getTime() <= nowMs)) return null
   if (key.lastUsedAt === null || nowMs - key.lastUsedAt.getTime() >= TOUCHED_WITHIN_MS) {
     // For people to see; nobody who has a key is turned away because it could not be noted.
+    cache.touched(found, new Date(nowMs))
     store.touchKey(key.id).catch(() => {})
   }
   return key

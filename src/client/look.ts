@@ -11,6 +11,8 @@ import {
   type CountResult,
   DEAD_GROUPS_MAX,
   type DeadGroup,
+  OVERVIEW_QUEUES_MAX,
+  type OverviewRequest,
   SERIES_KEPT_MS,
   type SeriesPoint,
   type StoreHealth,
@@ -33,6 +35,8 @@ export interface ListOptions extends FilterOptions {
   readonly limit?: number
   /** The `cursor` of the page before. Absent or null starts with the newest job. */
   readonly cursor?: string | null
+  /** Ends the search when it fires, also on the server. */
+  readonly signal?: AbortSignal
 }
 
 /** A page of a list. */
@@ -48,10 +52,16 @@ export interface JobList {
 }
 
 export async function list(store: Store, options: ListOptions = {}): Promise<JobList> {
-  checkKeys('list', options, [...FILTER_OPTIONS, 'limit', 'cursor'])
+  checkKeys('list', options, [...FILTER_OPTIONS, 'limit', 'cursor', 'signal'])
   const limit = checkWhole('limit', options.limit ?? LIST_LIMIT_DEFAULT, 1, PAGE_MAX)
   const before = options.cursor == null ? null : checkId('cursor', options.cursor)
-  const { jobs, next, searched, searchedTo } = await store.list({ filter: resolveFilter(options), limit, before })
+  const { signal } = options
+  const { jobs, next, searched, searchedTo } = await store.list({
+    filter: resolveFilter(options),
+    limit,
+    before,
+    signal,
+  })
   return { jobs, cursor: next, searched, searchedTo }
 }
 
@@ -59,12 +69,46 @@ export async function list(store: Store, options: ListOptions = {}): Promise<Job
 export interface CountOptions extends FilterOptions {
   /** The most jobs to look at, from 1 to 100,000, which is the default. */
   readonly max?: number
+  /** Ends the search when it fires, also on the server. */
+  readonly signal?: AbortSignal
 }
 
 export async function count(store: Store, options: CountOptions = {}): Promise<CountResult> {
-  checkKeys('count', options, [...FILTER_OPTIONS, 'max'])
+  checkKeys('count', options, [...FILTER_OPTIONS, 'max', 'signal'])
   const max = checkWhole('max', options.max ?? COUNT_WINDOW_MAX, 1, COUNT_WINDOW_MAX)
-  return store.count(resolveFilter(options), { max })
+  return store.count(resolveFilter(options), { max, signal: options.signal })
+}
+
+/** How old an answer may be. */
+export interface SharedOptions {
+  /** An answer that was computed for somebody else within this time, or ten times what it took to compute, will do. Default: it
+   *  is computed anew. */
+  readonly maxAge?: Duration
+}
+
+export function resolveMaxAge(call: string, options: SharedOptions): number | null {
+  checkKeys(call, options, ['maxAge'])
+  return options.maxAge === undefined ? null : durationMs(options.maxAge, { name: 'maxAge' })
+}
+
+/** Which queues an overview shows. */
+export interface OverviewOptions extends SharedOptions {
+  /** These, where they exist, at most 1,000. Default: all. */
+  readonly queues?: readonly string[]
+  /** How many are passed over, for the next page. Default 0. */
+  readonly offset?: number
+}
+
+export function resolveOverview(options: OverviewOptions): {
+  readonly maxAgeMs: number | null
+  readonly request: OverviewRequest
+} {
+  checkKeys('overview', options, ['maxAge', 'queues', 'offset'])
+  const { queues, offset = 0, maxAge } = options
+  checkWhole('the number of queues', queues?.length ?? 0, 0, OVERVIEW_QUEUES_MAX)
+  const named = queues === undefined ? {} : { queues: queues.map((queue) => checkName('queue', queue)) }
+  const maxAgeMs = maxAge === undefined ? null : durationMs(maxAge, { name: 'maxAge' })
+  return { maxAgeMs, request: { ...named, offset: checkWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER) } }
 }
 
 export interface SeriesOptions {
@@ -95,20 +139,30 @@ export interface DeadGroupsOptions {
   readonly queue?: string
   /** The most groups, from 1 to 100. Default 20. */
   readonly limit?: number
+  /** Ends the search when it fires, also on the server. */
+  readonly signal?: AbortSignal
 }
 
 export async function deadGroups(store: Store, options: DeadGroupsOptions = {}): Promise<readonly DeadGroup[]> {
-  checkKeys('deadGroups', options, ['queue', 'limit'])
+  checkKeys('deadGroups', options, ['queue', 'limit', 'signal'])
   const limit = checkWhole('limit', options.limit ?? GROUPS_DEFAULT, 1, DEAD_GROUPS_MAX)
-  return store.deadGroups({ queue: options.queue === undefined ? null : checkName('queue', options.queue), limit })
+  const queue = options.queue === undefined ? null : checkName('queue', options.queue)
+  return store.deadGroups({ queue, limit, signal: options.signal })
+}
+
+export interface ExplainOptions {
+  /** The queues whose jobs may be told about; null, the default, for all. Parents in others are counted and not named. */
+  readonly queues?: readonly string[] | null
 }
 
 /** Why a job stands where it does. Raises `job_not_found`. */
-export async function explain(store: Store, id: string): Promise<Explanation> {
+export async function explain(store: Store, id: string, options: ExplainOptions = {}): Promise<Explanation> {
+  checkKeys('explain', options, ['queues'])
+  const { queues = null } = options
   const standing = await store.standing(checkId('id', id))
   if (standing === null)
     throw refusal({ id, result: 'missing' }, { verb: 'explained', only: 'a job that exists can be' })
-  return explainJob(standing)
+  return explainJob(standing, (queue) => queues === null || queues.includes(queue))
 }
 
 export interface AuditOptions {

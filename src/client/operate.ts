@@ -77,7 +77,7 @@ export interface RequeueMany {
 /** What a requeue of many came to. */
 export interface RequeuedMany {
   readonly requeued: number
-  /** Those that stay dead: another job has taken the idempotency key, or somebody was faster. */
+  /** Those that stay dead: `heldBy`, or a transaction that has not ended, has taken the idempotency key. Or somebody was faster. */
   readonly refused: readonly { readonly id: string; readonly state: JobState; readonly heldBy: string | null }[]
   /** True when the limit was reached, so that there may be more. */
   readonly more: boolean

@@ -1,18 +1,20 @@
 // What operators ask of a queue: looking at jobs, changing them one by one or in bulk, queues, schedules, keys. Each call
 // checks its arguments, asks the store, and says as an error what the store refused. The parts are in the files around it.
 
-import { checkId, checkName } from '../core/check.js'
+import { checkId, checkName, isId } from '../core/check.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Explanation } from '../core/explain.js'
 import type { JobView, QueueStats, QueueView, WorkerView } from '../core/job.js'
 import type { ApiKey, AuditPage, BulkView, CountResult, DeadGroup, Overview, SeriesPoint } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { ScheduleBound, Store } from '../core/store.js'
 import * as bulk from './bulk.js'
+import { KeyCache } from './key-cache.js'
 import * as keys from './keys.js'
 import * as look from './look.js'
 import * as operate from './operate.js'
 import * as schedules from './schedules.js'
+import { SharedCounts } from './shared-counts.js'
 import type { StoreTime } from './store-time.js'
 
 /** What these calls stand on. */
@@ -33,10 +35,14 @@ export interface OperationsDeps {
 /** The part of a client that operators use. */
 export class Operations {
   readonly #deps: OperationsDeps
+  readonly #keys: KeyCache
+  readonly #counts: SharedCounts
   #isClosed = false
 
   constructor(deps: OperationsDeps) {
     this.#deps = deps
+    this.#keys = new KeyCache(deps.ports.clock)
+    this.#counts = new SharedCounts(deps.ports.clock)
   }
 
   /** The store, unless this is closed. */
@@ -50,9 +56,12 @@ export class Operations {
     this.#isClosed = true
   }
 
-  /** Everything about one job, or null when there is none of that id. */
+  /** Everything about one job, or null when there is none of that id, whatever text the id is. */
   async get(id: string): Promise<JobView | null> {
-    return this.open().get(checkId('id', id))
+    const store = this.open()
+    // No job has such an id. What is no text at all is a mistake in the program that calls.
+    if (typeof id === 'string' && !isId(id)) return null
+    return store.get(checkId('id', id))
   }
 
   /** A page of jobs, newest first. Raises `invalid_filter` for a filter that cannot be read. */
@@ -65,9 +74,23 @@ export class Operations {
     return look.count(this.open(), options)
   }
 
+  /** Those of the ids, at most 5,000, that are of jobs in these queues. */
+  async among(ids: readonly string[], queues: readonly string[]): Promise<readonly string[]> {
+    const checked = ids.map((id) => checkId('id', id))
+    return this.open().among(
+      checked,
+      queues.map((queue) => checkName('queue', queue)),
+    )
+  }
+
+  /** A random text that every process on this store knows, and nobody else: for what one server seals and another opens. */
+  async sharedSecret(): Promise<string> {
+    return this.open().sharedSecret()
+  }
+
   /** Why a job stands where it does, and what would move it on, in plain words. Raises `job_not_found`. */
-  async explain(id: string): Promise<Explanation> {
-    return look.explain(this.open(), id)
+  async explain(id: string, options?: look.ExplainOptions): Promise<Explanation> {
+    return look.explain(this.open(), id, options)
   }
 
   /** Cancels a job: at once while it waits; while it runs its worker is told and its signal fires. Raises `wrong_state`
@@ -124,14 +147,47 @@ export class Operations {
     return this.open().queues()
   }
 
-  /** How many jobs stand where, in one queue or in all. */
-  async stats(queue?: string): Promise<QueueStats> {
-    return this.open().stats(queue === undefined ? null : checkName('queue', queue))
+  /** Makes queues known before they are used, as made by `by`. False, and none is made, when `by` would have made more than
+   *  `most`. Raises `too_many_queues`. */
+  async openQueues(
+    names: readonly string[],
+    options: { readonly by: string; readonly most: number },
+  ): Promise<boolean> {
+    const checked = names.map((name) => checkName('queue', name))
+    return this.open().openQueues(checked, options)
   }
 
-  /** Every queue with its counts, its workers and its rates of the last minute. */
-  async overview(): Promise<Overview> {
-    return this.open().overview()
+  /** Removes a queue with its settings. Raises `queue_not_empty` while it has jobs that are unfinished or dead, and
+   *  `queue_not_found`. Whoever enqueues to it makes it anew. */
+  async removeQueue(name: string, options?: operate.ByOption): Promise<void> {
+    const by = operate.resolveBy('removeQueue', options)
+    const result = await this.open().removeQueue(checkName('queue', name), by)
+    if (result === 'removed') return
+    if (result === 'missing')
+      throw new HoldfastError('queue_not_found', `there is no queue ${name}`, { details: { name } })
+    throw new HoldfastError(
+      'queue_not_empty',
+      `queue ${name} cannot be removed: it has jobs that are unfinished or dead; finish, cancel or discard them first`,
+      { details: { name } },
+    )
+  }
+
+  /** How many jobs stand where, in one queue or in all. */
+  async stats(queue?: string, options: look.SharedOptions = {}): Promise<QueueStats> {
+    const store = this.open()
+    const name = queue === undefined ? null : checkName('queue', queue)
+    const maxAgeMs = look.resolveMaxAge('stats', options)
+    if (maxAgeMs === null) return store.stats(name)
+    return this.#counts.read(`stats ${name ?? ''}`, maxAgeMs, () => store.stats(name))
+  }
+
+  /** Queues with their counts, workers and rates of the last minute, at most 1,000: first those that are paused, set or served,
+   *  then those known longest. */
+  async overview(options: look.OverviewOptions = {}): Promise<Overview> {
+    const store = this.open()
+    const { maxAgeMs, request } = look.resolveOverview(options)
+    if (maxAgeMs === null) return store.overview(request)
+    return this.#counts.read(`overview ${JSON.stringify(request)}`, maxAgeMs, () => store.overview(request))
   }
 
   /** What happened and how much was where, in steps, oldest first. Kept for three days. */
@@ -154,15 +210,16 @@ export class Operations {
     this.open().wake(queues.map((queue) => checkName('queue', queue)))
   }
 
-  /** Creates a schedule, or changes the one of that name. */
+  /** Creates a schedule, or changes the one of that name. `bound` counts those that one maker has made. Raises
+   *  `too_many_schedules`. */
   async schedule<Input>(
     name: string,
     schedule: schedules.ScheduleOptions<Input>,
-    options?: operate.ByOption,
+    { bound, ...options }: operate.ByOption & { readonly bound?: ScheduleBound } = {},
   ): Promise<schedules.ScheduleStatus> {
     const by = operate.resolveBy('schedule', options)
     const { payloadBytesMax } = this.#deps
-    const status = await schedules.setSchedule(this.open(), name, schedule, { by, payloadBytesMax })
+    const status = await schedules.setSchedule(this.open(), name, schedule, { by, payloadBytesMax, bound })
     this.#deps.onScheduled()
     return status
   }
@@ -234,7 +291,9 @@ export class Operations {
   /** Makes an API key. Its secret is in the answer and nowhere else. */
   async createKey(key: keys.KeyOptions, options?: operate.ByOption): Promise<keys.CreatedKey> {
     const by = operate.resolveBy('createKey', options)
-    return keys.createKey(this.open(), key, by, this.#deps.ports.random)
+    const made = await keys.createKey(this.open(), key, by, this.#deps.ports.random)
+    this.#keys.forget(made.key.id)
+    return made
   }
 
   /** Every API key, newest first, without what lets anybody in. */
@@ -242,14 +301,16 @@ export class Operations {
     return this.open().keys()
   }
 
-  /** Ends an API key at once. Raises `key_not_found`. */
+  /** Ends an API key, here immediately and in other processes within 5 s. Raises `key_not_found`. */
   async revokeKey(id: string, options?: operate.ByOption): Promise<ApiKey> {
-    return keys.revokeKey(this.open(), id, operate.resolveBy('revokeKey', options))
+    const revoked = await keys.revokeKey(this.open(), id, operate.resolveBy('revokeKey', options))
+    this.#keys.forget(revoked.id)
+    return revoked
   }
 
-  /** The API key a secret belongs to, or null when it belongs to none that holds. */
+  /** The API key a secret belongs to, or null when it belongs to none that holds. Keys are remembered for 5 s. */
   async authenticate(secret: string): Promise<ApiKey | null> {
-    return keys.authenticate(this.open(), secret, this.#deps.time.nowMs())
+    return keys.authenticate(this.open(), secret, { cache: this.#keys, nowMs: this.#deps.time.nowMs() })
   }
 
   /** What the store says about itself, and how far its clock is from ours. */

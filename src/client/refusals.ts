@@ -21,6 +21,13 @@ export function refusal(result: Refused | Missing, { verb, only }: Asked): Holdf
     })
   }
   const { state, heldBy } = result
+  if (heldBy === null) {
+    return new HoldfastError(
+      'key_conflict',
+      `job ${id} cannot be ${verb} at this moment: a transaction that has not ended holds its idempotency key; end it, and try again`,
+      { retryable: true, details: { id, state, heldBy } },
+    )
+  }
   if (heldBy !== undefined) {
     return new HoldfastError(
       'key_conflict',

@@ -6,7 +6,7 @@ import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob, Schedule, ScheduleView } from '../core/job.js'
 import { type CatchUp, jobOfSchedule, type Overlap } from '../core/schedule.js'
-import type { Store } from '../core/store.js'
+import type { ScheduleBound, Store } from '../core/store.js'
 import { checkPriority } from './define-job.js'
 import { startingTerms } from './enqueue-options.js'
 import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
@@ -69,16 +69,22 @@ const KNOWN = [
   'overlap',
 ]
 
+interface SetTerms {
+  readonly by: string
+  readonly payloadBytesMax: number
+  readonly bound: ScheduleBound | undefined
+}
+
 /** Creates or changes a schedule. Raises `invalid_schedule` for an expression that is none or has no time to come. */
 export async function setSchedule<Input>(
   store: Store,
   name: string,
   options: ScheduleOptions<Input>,
-  { by, payloadBytesMax }: { readonly by: string; readonly payloadBytesMax: number },
+  { by, payloadBytesMax, bound }: SetTerms,
 ): Promise<ScheduleStatus> {
   const schedule = await resolveSchedule(name, options, payloadBytesMax)
   const nextAtMs = nextTimes(schedule, await store.now(), 1)[0]!
-  return showSchedule(await store.setSchedule(schedule, nextAtMs, by))
+  return showSchedule(await store.setSchedule(schedule, nextAtMs, by, bound))
 }
 
 async function resolveSchedule<Input>(

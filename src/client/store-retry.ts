@@ -32,30 +32,46 @@ interface RetryDeps {
 }
 
 /**
- * Writes jobs in one transaction, again and again until the store answers; raises `store_unavailable` after `timeoutMs`
- * and `aborted` when the signal fires.
+ * Writes jobs without keys in one transaction, again and again until the store answers; raises `store_unavailable` after
+ * `timeoutMs` and `aborted` when the signal fires, also while the store owes an answer.
  */
-export function writeWithRetries(
+export async function writeWithRetries(
   deps: RetryDeps,
   jobs: readonly NewJob[],
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
 ): Promise<readonly Enqueued[]> {
-  const written = write(deps, jobs, timeoutMs, signal)
-  if (signal === undefined) return written
-  return new Promise((resolve, reject) => {
+  if (signal?.aborted) throw aborted(jobs, 'no')
+  const tries: Tries = { isOver: false, lastError: null }
+  let stop = () => {}
+  const ended = new Promise<never>((_, reject) => {
+    const giveUp = () => reject(gaveUp(jobs, 'unknown', timeoutMs, tries.lastError))
+    const timer = deps.ports.timers.after(timeoutMs, giveUp, { keepAlive: true })
     const abort = () => reject(aborted(jobs, 'unknown'))
-    signal.addEventListener('abort', abort, { once: true })
-    written.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+    signal?.addEventListener('abort', abort, { once: true })
+    stop = () => {
+      timer.cancel()
+      signal?.removeEventListener('abort', abort)
+    }
   })
+  try {
+    return await Promise.race([write(deps, jobs, tries), ended])
+  } finally {
+    tries.isOver = true
+    stop()
+  }
+}
+
+interface Tries {
+  /** True once the caller is answered. */
+  isOver: boolean
+  lastError: unknown
 }
 
 async function write(
   { store, ports, emit }: RetryDeps,
   jobs: readonly NewJob[],
-  timeoutMs: number,
-  signal: AbortSignal | undefined,
+  tries: Tries,
 ): Promise<readonly Enqueued[]> {
-  if (signal?.aborted) throw aborted(jobs, 'no')
   const contact = new Contact({ ports, emit }, 'enqueue')
   const startedMs = ports.clock.monotonic()
   for (;;) {
@@ -65,11 +81,10 @@ async function write(
       emit({ name: 'job.enqueued', count: jobs.length, tookMs: ports.clock.monotonic() - startedMs })
       return answers
     } catch (error) {
-      if (!isHoldfastError(error) || !error.retryable) throw error
-      const waitMs = contact.lost(error)
-      if (ports.clock.monotonic() - startedMs + waitMs >= timeoutMs) throw gaveUp(jobs, 'unknown', timeoutMs, error)
-      await sleep(ports.timers, waitMs, signal)
-      if (signal?.aborted) throw aborted(jobs, 'unknown')
+      if (tries.isOver || !isHoldfastError(error) || !error.retryable) throw error
+      tries.lastError = error
+      await sleep(ports.timers, contact.lost(error))
+      if (tries.isOver) throw error
     }
   }
 }

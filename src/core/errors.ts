@@ -15,6 +15,10 @@ export const ERROR_CODES = [
   'schedule_not_found',
   'bulk_not_found',
   'key_not_found',
+  'queue_not_found',
+  'queue_not_empty',
+  'too_many_queues',
+  'too_many_schedules',
   'wrong_state',
   'job_dead',
   'job_cancelled',
@@ -68,6 +72,19 @@ export class HoldfastError extends Error {
     this.code = code
     this.retryable = options.retryable ?? false
     this.details = options.details ?? {}
+  }
+
+  /** What JSON.stringify writes: an error's own message and name are not among its enumerable fields, so a log line would
+   *  have neither. The stack and the cause are left out: they may hold what must not leave the process. */
+  toJSON(): {
+    readonly name: 'HoldfastError'
+    readonly code: ErrorCode
+    readonly message: string
+    readonly retryable: boolean
+    readonly details: Readonly<Record<string, unknown>>
+  } {
+    const { name, code, message, retryable, details } = this
+    return { name, code, message, retryable, details }
   }
 }
 

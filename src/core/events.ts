@@ -73,6 +73,15 @@ export type HoldfastEvent =
   | { readonly name: 'rescue.held'; readonly why: string; readonly forMs: number }
   | { readonly name: 'job.promoted'; readonly count: number }
   | { readonly name: 'schedule.fired'; readonly schedule: string; readonly tick: Date; readonly jobId: string | null }
+  /** Ticks of a queue's schedules are fired too late, or were until now: `lateMs` is by how much this one is, `count` how many firings
+   *  were since it was last said. At most once a minute for each queue. */
+  | {
+      readonly name: 'schedule.late'
+      readonly schedule: string
+      readonly queue: string
+      readonly lateMs: number
+      readonly count: number
+    }
   | { readonly name: 'schedule.broken'; readonly schedule: string; readonly error: Error }
   | {
       readonly name: 'bulk.stepped'
@@ -85,7 +94,11 @@ export type HoldfastEvent =
   /** Somebody holds an old snapshot of the store: dead rows pile up. Said again each minute while it lasts. */
   | { readonly name: 'horizon.held'; readonly horizon: Horizon; readonly text: string }
   | { readonly name: 'horizon.freed' }
+  /** The server keeps less than was promised, such as with fsync off. Said again every ten minutes while it lasts. */
+  | { readonly name: 'durability.reduced'; readonly text: string }
   | { readonly name: 'prune.done'; readonly days: readonly string[]; readonly rows: number }
+  /** A day past its retention cannot be dropped, or one to come not be made; it is passed over. Said again each hour while it lasts. */
+  | { readonly name: 'prune.postponed'; readonly day: string; readonly why: string }
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }
   | { readonly name: 'loop.blocked'; readonly forMs: number }

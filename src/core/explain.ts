@@ -42,9 +42,9 @@ export interface Explanation {
   readonly next: readonly string[]
 }
 
-/** Explains a job's standing. */
-export function explainJob(standing: Standing): Explanation {
-  const findings = findingsOf(standing)
+/** Explains a job's standing. Jobs of queues that may not be seen are counted and not named. */
+export function explainJob(standing: Standing, maySee: (queue: string) => boolean = () => true): Explanation {
+  const findings = findingsOf(standing, maySee)
   const { state } = standing.job
   return {
     state,
@@ -66,7 +66,7 @@ function finding(
   return { code, text, facts: more.facts ?? {}, next: more.next ?? [] }
 }
 
-function findingsOf(standing: Standing): Finding[] {
+function findingsOf(standing: Standing, maySee: (queue: string) => boolean): Finding[] {
   switch (standing.job.state) {
     case 'succeeded':
     case 'cancelled':
@@ -76,7 +76,7 @@ function findingsOf(standing: Standing): Finding[] {
     case 'running':
       return running(standing)
     case 'blocked':
-      return [waitsForParents(standing), ...claimable(standing)]
+      return [waitsForParents(standing, maySee), ...claimable(standing)]
     case 'scheduled':
     case 'retrying':
       return [waitsForTime(standing), ...claimable(standing)]
@@ -166,16 +166,20 @@ function running({ job, nowMs }: Standing): Finding[] {
   return findings
 }
 
-function waitsForParents({ job, parents }: Standing): Finding {
-  const open = parents.filter(({ state }) => state !== null && !isFinished(state))
-  if (open.length === 0) {
+function waitsForParents({ job, parents }: Standing, maySee: (queue: string) => boolean): Finding {
+  const waiting = parents.filter(({ state }) => state !== null && !isFinished(state))
+  const open = waiting.filter(({ queue }) => queue !== null && maySee(queue)).map(({ queue: _, ...parent }) => parent)
+  const hidden = waiting.length - open.length
+  if (waiting.length === 0) {
     return finding('due_now', 'the jobs it comes after have finished: the next promotion moves it on', {
       next: ['make sure that a process with upkeep runs'],
     })
   }
   const shown = open.slice(0, 3).map(({ id, state, type }) => `${type} ${id} (${state})`)
   const rest = open.length > shown.length ? ` and ${open.length - shown.length} more` : ''
-  return finding('waits_for_parent', `it comes after ${shown.join(', ')}${rest}`, {
+  const named = open.length === 0 ? [] : [`${shown.join(', ')}${rest}`]
+  const others = hidden === 0 ? [] : [`${count(hidden, 'job')} of other queues`]
+  return finding('waits_for_parent', `it comes after ${[...named, ...others].join(' and ')}`, {
     facts: { parents: open, onParentDead: job.onParentDead },
     next: open.slice(0, 1).map(({ id }) => `see what job ${id} waits for`),
   })

@@ -2,6 +2,7 @@
 // checking a filter all go by this table.
 
 import { isId, KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX } from './check.js'
+import { closest } from './closest.js'
 import { HoldfastError, show } from './errors.js'
 import type { JobFilter } from './job.js'
 import { DEAD_REASONS, JOB_STATES } from './states.js'
@@ -125,33 +126,9 @@ export function invalidFilter({ position, expected, got, choices = [], suggestio
   })
 }
 
-function closest(got: string, choices: readonly string[]): string | null {
-  const typed = got.toLowerCase()
-  const ranked = choices
-    .map((choice) => ({ choice, distance: distance(typed, choice) }))
-    .filter((candidate) => candidate.distance <= Math.max(1, Math.floor(candidate.choice.length / 3)))
-    .sort((one, other) => one.distance - other.distance)
-  return ranked[0]?.choice ?? null
-}
-
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
 /** True for text that a payload's term reads as something other than itself, unless it is quoted. */
 export function readsAsScalar(text: string): boolean {
   return text === 'true' || text === 'false' || text === 'null' || text === '*' || JSON_NUMBER.test(text)
-}
-
-/** How many letters must change, come or go to make one word the other. */
-function distance(one: string, other: string): number {
-  if (Math.abs(one.length - other.length) > 3) return Number.POSITIVE_INFINITY
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index)
-  for (let left = 1; left <= one.length; left++) {
-    const next = [left]
-    for (let right = 1; right <= other.length; right++) {
-      const change = row[right - 1]! + (one[left - 1] === other[right - 1] ? 0 : 1)
-      next.push(Math.min(change, row[right]! + 1, next[right - 1]! + 1))
-    }
-    row = next
-  }
-  return row[other.length]!
 }

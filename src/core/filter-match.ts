@@ -127,3 +127,14 @@ function isThen(match: TimeMatch, ms: number, nowMs: number): boolean {
 export function narrowQueues(filter: JobFilter, queues: readonly string[]): JobFilter {
   return { ...filter, queues: queues.filter((queue) => isLike(filter.queues, queue)) }
 }
+
+const EVERYTHING = /^\*+$/
+
+/** True for a filter that leaves no job out: an empty one, or one whose every name is `*`. */
+export function isEveryJob({ queues, types, ...others }: JobFilter): boolean {
+  const isOpen = (patterns: readonly string[] | undefined) =>
+    patterns === undefined || patterns.some((pattern) => EVERYTHING.test(pattern))
+  return (
+    isOpen(queues) && isOpen(types) && Object.values(others).every((terms) => terms === undefined || terms.length === 0)
+  )
+}

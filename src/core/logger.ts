@@ -58,11 +58,14 @@ const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], 'job.ended' | 'job.
   'lease.extended': 'debug',
   'rescue.held': 'info',
   'schedule.fired': 'debug',
+  'schedule.late': 'warn',
   'schedule.broken': 'error',
   'bulk.stepped': 'info',
   'horizon.held': 'warn',
   'horizon.freed': 'info',
+  'durability.reduced': 'error',
   'prune.done': 'debug',
+  'prune.postponed': 'warn',
   'store.failed': 'error',
   'store.recovered': 'info',
   'loop.blocked': 'warn',
@@ -101,7 +104,12 @@ function messageOf(event: HoldfastEvent): string {
     case 'job.stuck':
       return `a handler of ${event.type} goes on though it was told to stop`
     case 'horizon.held':
+    case 'durability.reduced':
       return event.text
+    case 'prune.postponed':
+      return `retention passes over ${event.day}: ${event.why}`
+    case 'schedule.late':
+      return `the schedule ${event.schedule} of ${event.queue} fired ${Math.round(event.lateMs / 1_000)} s late`
     case 'schedule.broken':
       return `the schedule ${event.schedule} cannot be read`
     case 'store.failed':

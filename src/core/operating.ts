@@ -12,6 +12,8 @@ export const SERIES_KEPT_MS: number = 3 * 86_400_000
 export const SERIES_POINTS_MAX = 500
 /** The most queues of an overview. */
 export const OVERVIEW_QUEUES_MAX = 1_000
+/** The most queues of a store unless it is told otherwise. */
+export const QUEUES_MAX = 10_000
 /** The most groups of dead jobs one call gives. */
 export const DEAD_GROUPS_MAX = 100
 /** A worker that was seen within this time lives: workers say so every 10 s, and may miss it twice. */
@@ -83,9 +85,19 @@ export interface QueueOverview extends QueueView, Depth {
   readonly rates: Rates
 }
 
+/** Which queues an overview shows. */
+export interface OverviewRequest {
+  /** These, where they exist, at most 1,000; absent for all. */
+  readonly queues?: readonly string[]
+  /** How many are passed over. Default 0. */
+  readonly offset?: number
+}
+
 export interface Overview {
   readonly nowMs: number
   readonly queues: readonly QueueOverview[]
+  /** How many queues there are. */
+  readonly total: number
   /** False when counts are estimated from a sample, or there are more queues. */
   readonly isExact: boolean
 }
@@ -122,6 +134,8 @@ export interface DeadGroupsRequest {
   readonly queue: string | null
   /** From 1 to DEAD_GROUPS_MAX. */
   readonly limit: number
+  /** Ends the search when nobody waits for it any more. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Dead jobs whose errors have one fingerprint. First and last go by the jobs' ids. */
@@ -146,8 +160,13 @@ export interface Standing {
   readonly queuePaused: boolean
   /** Of a ready job: how many of its queue would be claimed before it, counted up to 10,000. */
   readonly ahead: CountResult
-  /** The jobs it comes after; state and type are null of one that was pruned. */
-  readonly parents: readonly { readonly id: string; readonly state: JobState | null; readonly type: string | null }[]
+  /** The jobs it comes after; all but the id is null of one that was pruned. */
+  readonly parents: readonly {
+    readonly id: string
+    readonly state: JobState | null
+    readonly type: string | null
+    readonly queue: string | null
+  }[]
   /** Live workers that serve its queue, at most 50. */
   readonly workers: readonly (WorkerView & { readonly knowsType: boolean })[]
   /** Another job that holds its idempotency key, or null. */
@@ -285,6 +304,8 @@ export interface PostgresHealth {
   /** What holds for this connection. */
   readonly settings: {
     readonly synchronousCommit: string
+    /** What holds for the role's own transactions, and so for jobs that are enqueued in them. */
+    readonly synchronousCommitOfRole: string
     readonly fsync: boolean
     readonly fullPageWrites: boolean
     readonly autovacuum: boolean
@@ -302,6 +323,8 @@ export interface PostgresHealth {
   readonly tables: readonly TableHealth[]
   /** What keeps dead rows from being removed. */
   readonly horizon?: Horizon
+  /** Days that retention passes over for now, as YYYY-MM-DD, oldest first, at most 100. */
+  readonly postponedDays: readonly { readonly day: string; readonly why: string }[]
 }
 
 export interface TableHealth {

@@ -44,6 +44,7 @@ import type {
   NewApiKey,
   NewBulk,
   Overview,
+  OverviewRequest,
   QueueTally,
   SeriesPoint,
   SeriesRequest,
@@ -88,9 +89,16 @@ export interface Extension {
   readonly cancelled: readonly Lease[]
 }
 
+export interface Watch extends Extension {
+  /** Of the leases that no longer hold: those under which the job was settled, for instance by the handler's own transaction. */
+  readonly settled: readonly Lease[]
+}
+
 export interface SettleResult extends Lease {
-  /** `settled` also when this very settlement took effect earlier; `lost` when the lease no longer holds. */
-  readonly result: 'settled' | 'lost'
+  /** `settled` also when this very settlement took effect earlier; `lost` when the lease no longer holds; `locked` when somebody's open
+   *  transaction is settling the job, most often its handler's own: the lease holds, nothing has changed, and it can be sent again
+   *  later. */
+  readonly result: 'settled' | 'lost' | 'locked'
   /** Where the job went: a cancel that was asked for while it ran turns a retry or a release into `cancelled`. */
   readonly state: JobState | null
 }
@@ -120,6 +128,12 @@ export interface DueSchedules {
   readonly nextDueMs: number | null
 }
 
+/** Who makes a schedule, and how many of theirs there may be. */
+export interface ScheduleBound {
+  readonly maker: string
+  readonly most: number
+}
+
 export interface FireRequest {
   readonly name: string
   /** The due time the firing was computed from. The call does nothing when the schedule has moved on since. */
@@ -141,11 +155,30 @@ export interface PruneOptions {
   readonly retentionMs: number
 }
 
+export interface PruneAuditOptions {
+  /** Lines older than this go. */
+  readonly keptMs: number
+  /** And those that are so many behind the newest, however young. */
+  readonly linesMax: number
+}
+
 export interface Pruned {
   /** Whole days of finished jobs that were dropped, as YYYY-MM-DD. */
   readonly days: readonly string[]
   /** Rows removed one by one: expired keys, old ticks, gone workers. */
   readonly rows: number
+  /** Days that could not be dropped or prepared and are passed over for now, oldest first, at most 100. */
+  readonly postponed: readonly PostponedDay[]
+  /** False when there is more to do that need not wait for the usual time: a call does a bounded piece of work. */
+  readonly isDone: boolean
+}
+
+/** A day that retention passes over for now. */
+export interface PostponedDay {
+  /** As YYYY-MM-DD. */
+  readonly day: string
+  /** In plain words, with what to do about it where something can be done. */
+  readonly why: string
 }
 
 /** What a call on a job came to when the job's state did not allow it. */
@@ -153,8 +186,8 @@ export interface Refused {
   readonly id: string
   readonly result: 'refused'
   readonly state: JobState
-  /** Another job holds the idempotency key; its id. */
-  readonly heldBy?: string
+  /** Another job holds the idempotency key; its id, or null while the transaction that writes the key has not ended. */
+  readonly heldBy?: string | null
 }
 
 export interface Missing {
@@ -190,6 +223,8 @@ export interface ListRequest {
   readonly limit: number
   /** Continue below this id; null starts with the newest. */
   readonly before: string | null
+  /** Ends the search when nobody waits for it any more. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface JobPage {
@@ -218,14 +253,15 @@ export interface Ending {
 export interface StoreListener {
   /** Jobs became ready in a queue. */
   ready?(queue: string): void
-  /** Somebody asked to cancel a running job. */
+  /** Somebody may have asked to cancel a running job. A hint, which anyone who can connect may forge: `watch` knows. */
   cancel?(id: string): void
 }
 
 /** How a heartbeat thread extends leases without the main thread: the module it loads and what it is told. */
 export interface ExtenderSpec {
-  /** URL of a module that exports `openExtender(data): Promise<{ extend, close }>`. */
-  readonly module: string
+  readonly kind: Store['kind']
+  /** URL of a module that exports `openExtender(data): Promise<{ extend, close }>`; null where the program was bundled. */
+  readonly module: string | null
   /** Structured-cloneable settings for it. */
   readonly data: unknown
 }
@@ -241,10 +277,17 @@ export interface Store {
    * With `tx` the jobs exist exactly if the caller's transaction commits. With `claim` the first of them are leased at the
    * same time, as if a claim had followed that saw nobody in line before them; a store may claim fewer or none, and claims
    * none of a paused queue and none that it knew before.
+   * Without `tx` it waits for no key that a transaction which is open elsewhere is writing: it writes nothing and raises what
+   * `heldKeys` makes. `wereHeld` has those of the jobs whose keys were held a moment ago: while they are, it may raise that
+   * without trying to write.
    */
   enqueue(
     jobs: readonly NewJob[],
-    options?: { readonly tx?: Queryable; readonly claim?: ClaimOnEnqueue | undefined },
+    options?: {
+      readonly tx?: Queryable
+      readonly claim?: ClaimOnEnqueue | undefined
+      readonly wereHeld?: readonly NewJob[]
+    },
   ): Promise<readonly Enqueued[]>
 
   /** Leases ready jobs: each moves to running with its attempt and fence counted up. No two claims get the same job. */
@@ -257,8 +300,8 @@ export interface Store {
   /** Makes leases last `leaseMs` from now. */
   extend(leases: readonly Lease[], leaseMs: number): Promise<Extension>
 
-  /** Which of these leases have a job somebody asked to cancel, or no longer hold. Changes nothing. */
-  watch(leases: readonly Lease[]): Promise<Extension>
+  /** Which of these leases have a job somebody asked to cancel, no longer hold, or ended with a settlement. Changes nothing. */
+  watch(leases: readonly Lease[]): Promise<Watch>
 
   /** Keeps progress and log lines of running jobs; those of lost leases are dropped. */
   note(notes: readonly JobNote[]): Promise<void>
@@ -281,14 +324,18 @@ export interface Store {
   /** Lists leases that have run out. */
   expired(limit: number): Promise<Expired>
 
-  /** Lists schedules that are due and not paused. */
-  due(limit: number): Promise<DueSchedules>
+  /** Lists schedules that are due and not paused. Their queues take turns, in the order of their names from the one that follows
+   *  `afterQueue` on, and the schedules of one in the order of their times: many of one keep no other waiting. */
+  due(limit: number, afterQueue?: string): Promise<DueSchedules>
 
   /** Records ticks and makes their jobs, in one transaction, unless another process was first. */
   fire(request: FireRequest): Promise<Fired>
 
   /** Drops finished jobs past their retention and what else has run out, and prepares the days to come. */
   prune(options: PruneOptions): Promise<Pruned>
+  /** Drops the oldest lines of the audit log, a bounded number in a call, and says how many. For the owner of the store: who may
+   *  operate must not be able to take back what was written about them. */
+  pruneAudit(options: PruneAuditOptions): Promise<number>
 
   /** Adds counts to the current ten seconds. They are for showing: this is the one call that counts twice when repeated. */
   tally(tallies: readonly QueueTally[]): Promise<void>
@@ -313,9 +360,15 @@ export interface Store {
   resume(queue: string, by: string): Promise<void>
   setQueue(queue: string, settings: QueueSettings, by: string): Promise<void>
   queues(): Promise<readonly QueueView[]>
+  /** Makes queues known before they are used, as made by `by`. False, and none is made, when `by` would have made more than
+   *  `most`. Raises `too_many_queues` when there would be more than the store takes. */
+  openQueues(names: readonly string[], options: { readonly by: string; readonly most: number }): Promise<boolean>
+  /** Forgets a queue with its settings. `busy` when it has jobs that are unfinished or dead. */
+  removeQueue(name: string, by: string): Promise<'removed' | 'busy' | 'missing'>
 
-  /** Creates a schedule or changes the one of that name; its next time is `nextAtMs` when it is new or its times changed. */
-  setSchedule(schedule: Schedule, nextAtMs: number, by: string): Promise<ScheduleView>
+  /** Creates a schedule or changes the one of that name; its next time is `nextAtMs` when it is new or its times changed. Raises
+   *  `too_many_schedules` when it is new and there are SCHEDULES_MAX, or its maker has made as many as they may. */
+  setSchedule(schedule: Schedule, nextAtMs: number, by: string, bound?: ScheduleBound): Promise<ScheduleView>
   removeSchedule(name: string, by: string): Promise<boolean>
   /** Null resumes nothing: false when there is no schedule of that name. `nextAtMs` is its next time when it resumes. */
   pauseSchedule(name: string, by: string): Promise<boolean>
@@ -346,6 +399,8 @@ export interface Store {
   // — looking —
 
   get(id: string): Promise<JobView | null>
+  /** Those of the ids, at most BATCH_MAX, that are of jobs in these queues. A job of another queue costs as much as none. */
+  among(ids: readonly string[], queues: readonly string[]): Promise<readonly string[]>
   /**
    * A page of the jobs that match, newest first. Looks through at most LIST_WINDOW jobs: of those in the states the filter
    * names, or with the ids. A key leads to the job that holds it, a schedule to the jobs of its newest LIST_WINDOW ticks. A
@@ -353,10 +408,14 @@ export interface Store {
    */
   list(request: ListRequest): Promise<JobPage>
   /** How many jobs match, looking through at most `max` of them, from 1 to COUNT_WINDOW_MAX. */
-  count(filter: JobFilter, options: { readonly max: number }): Promise<CountResult>
+  count(
+    filter: JobFilter,
+    options: { readonly max: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<CountResult>
   stats(queue: string | null): Promise<QueueStats>
-  /** Every queue with its counts and its rates of the last minute, by name, at most 1,000. */
-  overview(): Promise<Overview>
+  /** Queues with their counts and their rates of the last minute, at most 1,000. First those that are paused, have settings or a
+   *  live worker, then those known longest: new ones push none out of sight. */
+  overview(request?: OverviewRequest): Promise<Overview>
   /** What happened and how much was where, in steps, oldest first. */
   series(request: SeriesRequest): Promise<readonly SeriesPoint[]>
   /** Dead jobs by what killed them, the most first. */
@@ -373,6 +432,8 @@ export interface Store {
   endings(ids: readonly string[]): Promise<readonly Ending[]>
   /** The store's time. */
   now(): Promise<number>
+  /** A random text that every process on this store knows, and nobody else. */
+  sharedSecret(): Promise<string>
 
   /** Says that a worker lives. */
   beat(worker: WorkerBeat): Promise<void>

@@ -45,7 +45,7 @@ export class ProcessMetrics {
   }
 
   #listen(): Listeners {
-    const { promoted, extended, fired, broken, failures, blocked } = this.#metrics
+    const { promoted, extended, fired, late, broken, failures, blocked } = this.#metrics
     const jobs = this.#jobs
     return {
       'enqueue.answered': (event) => this.#enqueued(event),
@@ -59,6 +59,7 @@ export class ProcessMetrics {
       'lease.extended': ({ count }) => extended.inc(count),
       'lease.lost': (event) => void jobs.of(event).lost++,
       'schedule.fired': ({ jobId }) => fired.inc(jobId === null ? 0 : 1),
+      'schedule.late': ({ count }) => late.inc(count),
       'schedule.broken': () => broken.inc(),
       'store.failed': ({ during }) => failures.inc({ during: this.#deps.activities.of(during) }),
       'loop.blocked': ({ forMs }) => blocked.inc(forMs / 1_000),
@@ -140,6 +141,7 @@ function makeMetrics(registry: Registry) {
     promoted: counter('jobs_promoted_total', 'Jobs made ready when their time had come or their parents had finished.'),
     extended: counter('leases_extended_total', 'Leases extended by the heartbeat.'),
     fired: counter('schedules_fired_total', 'Jobs made by schedules.'),
+    late: counter('schedules_late_total', 'Firings more than 15 s after their time; counted once a minute.'),
     broken: counter('schedules_broken_total', 'Schedules found unreadable.'),
     failures: counter('store_failures_total', 'Calls of the store that failed.', ['during']),
     blocked: counter(

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { checkKeys, checkText, checkWhole } from '../core/check.js'
+import { hostCheck } from '../core/hosts.js'
 import type { Metrics } from './metrics.js'
 
 export interface ServeMetricsOptions {
@@ -11,6 +12,9 @@ export interface ServeMetricsOptions {
   readonly port: number
   /** The address to listen on. Default '127.0.0.1'. Whoever reaches it reads the names of queues and types, and counts. */
   readonly host?: string
+  /** The Host headers it answers to beside the address that was connected to and this machine's own names, such as
+   *  'worker-1.example.com:9464'. Default: none. Everything else is refused with 421. */
+  readonly allowHosts?: readonly string[]
 }
 
 /** A server that runs. */
@@ -25,14 +29,21 @@ const CONNECTIONS_MAX = 50
 
 /** Serves metrics at /metrics. Does not keep the process alive. Raises what listening raises. */
 export async function serveMetrics(metrics: Metrics, options: ServeMetricsOptions): Promise<MetricsServer> {
-  checkKeys('serveMetrics', options, ['port', 'host'])
+  checkKeys('serveMetrics', options, ['port', 'host', 'allowHosts'])
   const port = checkWhole('port', options.port, 0, 65_535)
   const host = checkText('host', options.host ?? '127.0.0.1', 255)
+  const isOurHost = hostCheck(options.allowHosts ?? null)
   const server = createServer(
-    { requestTimeout: REQUEST_MS_MAX, headersTimeout: REQUEST_MS_MAX },
+    // Ours says why.
+    { requestTimeout: REQUEST_MS_MAX, headersTimeout: REQUEST_MS_MAX, requireHostHeader: false },
     (request, response) => {
       const [path] = (request.url ?? '').split('?')
-      if (path !== '/metrics') answer(response, 404, 'the metrics are at /metrics\n')
+      const { host } = request.headers
+      const { localAddress, localPort } = request.socket
+      // A page elsewhere can point a name of its own at us, but not an address: whoever asks for an address means it.
+      if (!isOurHost(host ?? null, localPort ?? null) && host !== urlHost(localAddress ?? '', localPort ?? 0)) {
+        answer(response, 421, 'this does not answer to that Host: see the option allowHosts, or --metrics-allow-host\n')
+      } else if (path !== '/metrics') answer(response, 404, 'the metrics are at /metrics\n')
       else if (request.method !== 'GET' && request.method !== 'HEAD') answer(response, 405, 'only GET is answered\n')
       else void render(metrics, response)
     },
@@ -62,6 +73,12 @@ function answer(response: ServerResponse, status: number, text: string): void {
 function urlOf(server: Server): string {
   const { address, port, family } = server.address() as AddressInfo
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}/metrics`
+}
+
+/** An address and a port as the Host of a request has them. */
+function urlHost(address: string, port: number): string {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/, '')
+  return `${plain.includes(':') ? `[${plain}]` : plain}${port === 80 ? '' : `:${port}`}`
 }
 
 function closeServer(server: Server): Promise<void> {

@@ -3,6 +3,7 @@
 
 import { Gauge, type Registry } from 'prom-client'
 import type { Health } from '../client/look.js'
+import type { Duration } from '../core/duration.js'
 import type { WorkerView } from '../core/job.js'
 import { type Horizon, type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
 import { type Ports, sleep } from '../core/ports.js'
@@ -19,7 +20,7 @@ const UNHELD: Horizon = { ageMs: 0, xids: 0, holder: null }
 
 /** What the gauges are read from. */
 interface StoreSource {
-  overview(): Promise<Overview>
+  overview(options: { readonly maxAge: Duration }): Promise<Overview>
   workers(): Promise<readonly WorkerView[]>
   health(): Promise<Health>
 }
@@ -67,7 +68,11 @@ export class StoreMetrics {
   async #ask(): Promise<void> {
     const { source } = this.#deps
     try {
-      const [overview, workers, health] = await Promise.all([source.overview(), source.workers(), source.health()])
+      const [overview, workers, health] = await Promise.all([
+        source.overview({ maxAge: '1s' }),
+        source.workers(),
+        source.health(),
+      ])
       this.#forget()
       this.#gauges.up.set(1)
       this.#showQueues(overview.queues)
@@ -112,6 +117,7 @@ export class StoreMetrics {
     if (postgres === null) return
     bytes.set(postgres.databaseBytes)
     for (const table of postgres.tables) deadRows.set({ table: table.name }, table.deadRows)
+    this.#gauges.postponed.set(postgres.postponedDays.length)
     this.#showHorizon(postgres.horizon ?? UNHELD)
   }
 
@@ -143,6 +149,7 @@ function makeGauges(registry: Registry) {
     roundTrip: gauge('store_round_trip_seconds', 'How long the store took to say its time.'),
     bytes: gauge('database_bytes', 'Size of the database.'),
     deadRows: gauge('database_dead_rows', 'Rows that wait to be vacuumed, by table.', ['table']),
+    postponed: gauge('retention_days_postponed', 'Days past their retention that could not be dropped.'),
     horizonAge: gauge('database_horizon_age_seconds', 'Age of the oldest snapshot that keeps dead rows from removal.'),
     horizonXids: gauge('database_horizon_xids', 'Transactions since that snapshot.'),
     horizonHeld: gauge('database_horizon_held', '1 for the kind of thing that holds it.', ['kind']),

@@ -3,10 +3,10 @@
 
 import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
+import type { HostCheck } from '../core/hosts.js'
 import type { Visit } from './app.js'
 import { checkOrigin } from './cross-site.js'
 import type { Origin } from './gate.js'
-import type { HostCheck } from './hosts.js'
 import type { Settings } from './options.js'
 import { problemResponse, Refusal, refusalOf } from './problem.js'
 import { secured } from './security-headers.js'

@@ -81,13 +81,15 @@ async function serve(
     query: check('query', route.query, readQuery(request)),
     body: await readBody(route, request, house, budget),
   }
-  return route.answer(ask)
+  if (!route.isCostly) return route.answer(ask)
+  return house.looks.run(who.principal, request.signal, () => route.answer(ask))
 }
 
 /** Who asks, when they may. Raises 401 or 403. */
 async function admit(route: Route, request: Request, visit: Visit, { gate, settings }: House): Promise<Who> {
   // Nobody's rights are looked at where anyone may ask.
-  if (route.needs === 'anyone') return { ...adminVia('open'), name: 'anyone', actor: 'anyone', scopes: [] }
+  if (route.needs === 'anyone')
+    return { ...adminVia('open'), name: 'anyone', actor: 'anyone', principal: 'anyone', scopes: [] }
   const who = await gate.identify(request, visit.origin)
   if (who === null) {
     throw new Refusal(401, 'unauthenticated', 'sign in, or send `Authorization: Bearer <API key>`', {
@@ -96,7 +98,7 @@ async function admit(route: Route, request: Request, visit: Visit, { gate, setti
   }
   visit.who = who.actor
   if (route.needs === 'signed_in') return who
-  demand(who, route.needs)
+  for (const scope of route.needs) demand(who, scope)
   if (settings.readOnly && !isSafe(route.method)) {
     throw new Refusal(403, 'read_only', 'this server was started to look only')
   }

@@ -1,9 +1,14 @@
-// Counts wrong tokens by where they come from and by whose they claim to be, and says when it is enough.
+// Counts wrong tokens by where they come from, and slows further wrong ones. Only failures are ever slowed: a right token
+// passes whatever its neighbours do, because secrets are too long to be guessed at any speed.
 
 import { Refusal } from './problem.js'
 
 const WINDOW_MS = 60_000
 const SOURCES_MAX = 10_000
+/** How long the answer to a wrong token waits once there were too many. */
+const HOLD_MS = 1_000
+/** How many answers wait at a time. Beyond it they go out immediately: waiting must not cost more than it saves. */
+const HELD_MAX = 256
 
 interface Window {
   readonly beganMs: number
@@ -14,38 +19,43 @@ export class FailedLogins {
   readonly #max: number
   readonly #now: () => number
   readonly #windows = new Map<string, Window>()
+  #held = 0
 
   constructor(max: number, now: () => number) {
     this.#max = max
     this.#now = now
   }
 
-  /** Raises 429 when one of these sources has failed too often in the last minute. Asked before a token is looked at. */
-  check(sources: readonly string[]): void {
-    for (const source of sources) {
-      const window = this.#windows.get(source)
-      if (window === undefined) continue
-      const leftMs = window.beganMs + WINDOW_MS - this.#now()
-      if (leftMs <= 0) this.#windows.delete(source)
-      else if (window.failures >= this.#max) {
-        throw new Refusal(429, 'too_many_requests', 'too many wrong tokens: wait a minute', {
-          headers: { 'retry-after': String(Math.ceil(leftMs / 1_000)) },
-        })
-      }
-    }
+  /** Counts a wrong token. After too many of this source in a minute it waits a second and raises 429. */
+  async count(source: string): Promise<void> {
+    const { failures, beganMs } = this.#add(source)
+    if (failures <= this.#max) return
+    await this.#hold()
+    const leftMs = Math.max(0, beganMs + WINDOW_MS - this.#now())
+    throw new Refusal(429, 'too_many_requests', 'too many wrong tokens: wait a minute, or send a right one', {
+      headers: { 'retry-after': String(Math.max(1, Math.ceil(leftMs / 1_000))) },
+    })
   }
 
-  count(sources: readonly string[]): void {
+  #add(source: string): Window {
     const nowMs = this.#now()
-    for (const source of sources) {
-      const window = this.#windows.get(source)
-      if (window !== undefined && nowMs - window.beganMs < WINDOW_MS) window.failures++
-      else {
-        this.#windows.delete(source)
-        // The oldest goes: whoever has so many addresses is not stopped by counting them.
-        if (this.#windows.size >= SOURCES_MAX) this.#windows.delete(this.#windows.keys().next().value!)
-        this.#windows.set(source, { beganMs: nowMs, failures: 1 })
-      }
+    const known = this.#windows.get(source)
+    if (known !== undefined && nowMs - known.beganMs < WINDOW_MS) {
+      known.failures++
+      return known
     }
+    this.#windows.delete(source)
+    // Drop the oldest: whoever has that many addresses is not stopped by counting them.
+    if (this.#windows.size >= SOURCES_MAX) this.#windows.delete(this.#windows.keys().next().value!)
+    const begun = { beganMs: nowMs, failures: 1 }
+    this.#windows.set(source, begun)
+    return begun
+  }
+
+  async #hold(): Promise<void> {
+    if (this.#held >= HELD_MAX) return
+    this.#held++
+    await new Promise((resolve) => setTimeout(resolve, HOLD_MS))
+    this.#held--
   }
 }

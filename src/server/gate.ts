@@ -13,8 +13,10 @@ import { adminVia, holderOf, type Identity, type Who, whoOf } from './who.js'
 export interface Origin extends CookiePlace {
   /** The address that connected; null where it is not known. */
   readonly peer: string | null
-  /** Whom wrong tokens are counted for: the peer, or whom a trusted proxy says it speaks for. */
+  /** Whom wrong tokens and event streams are counted for: the peer, or whom a trusted proxy says it speaks for. */
   readonly client: string | null
+  /** True when the trusted proxy sent it: from one of its addresses, and with its secret. */
+  readonly isFromProxy: boolean
 }
 
 interface GateParts {
@@ -24,8 +26,6 @@ interface GateParts {
   readonly failedLogins: FailedLogins
 }
 
-const KEY_FORM = /^hf_([0-9a-f]{12})_/
-
 export class Gate {
   readonly #parts: GateParts
 
@@ -33,18 +33,21 @@ export class Gate {
     this.#parts = parts
   }
 
-  /** Who asks, or null for nobody. Raises 401 for a wrong token and 429 after too many. */
+  /** Who asks, or null for nobody. Raises 401 for a wrong token, and 429 after too many wrong ones. */
   async identify(request: Request, origin: Origin): Promise<Who | null> {
-    const { settings, sessions } = this.#parts
-    if (settings.insecureNoAuth) return adminVia('open')
-    const authorization = request.headers.get('authorization')
-    if (authorization !== null) return this.#byAuthorization(request, authorization, origin)
-    const byProxy = this.#byProxy(request, origin)
-    if (byProxy !== null) return byProxy
-    const cookie = readSession(request, origin)
-    const session = cookie === null ? null : sessions.find(cookie)
-    const bySession = session === null ? null : await this.#bySession(session)
-    return bySession ?? this.#byHook(request)
+    const found = await this.#find(request, origin)
+    if (found !== 'wrong') return found
+    await this.#parts.failedLogins.count(sourceOf(origin))
+    throw new Refusal(401, 'unauthenticated', 'this token is not known, was revoked, or its time is over', {
+      headers: { 'www-authenticate': 'Bearer' },
+    })
+  }
+
+  /** Who asks, looked at again while a request is under way; null for nobody, also for a token that is wrong by now. Counts
+   *  nothing: whether a right has ended does not depend on how many wrong tokens its address has sent. */
+  async recheck(request: Request, origin: Origin): Promise<Who | null> {
+    const found = await this.#find(request, origin)
+    return found === 'wrong' ? null : found
   }
 
   /** What a session for this token or API key would be of; null when it is wrong. Raises 429 after too many wrong ones.
@@ -55,8 +58,6 @@ export class Gate {
     { onlyOnce }: { readonly onlyOnce: boolean },
   ): Promise<{ readonly of: SessionOf; readonly who: Who } | null> {
     const { settings, sessions, failedLogins } = this.#parts
-    const sources = sourcesOf(token, origin)
-    failedLogins.check(sources)
     const isServerToken = !onlyOnce && settings.token !== null && isSameSecret(token, settings.token)
     if (isServerToken || sessions.redeem(token)) {
       const who = adminVia('cookie')
@@ -65,31 +66,37 @@ export class Gate {
     const of: SessionOf = { kind: 'key', secret: token }
     const who = onlyOnce ? null : await this.#bySession(of)
     if (who !== null) return { of, who }
-    failedLogins.count(sources)
+    await failedLogins.count(sourceOf(origin))
     return null
   }
 
-  async #byAuthorization(request: Request, authorization: string, origin: Origin): Promise<Who> {
-    const { settings, failedLogins } = this.#parts
+  async #find(request: Request, origin: Origin): Promise<Who | 'wrong' | null> {
+    const { settings, sessions } = this.#parts
+    if (settings.insecureNoAuth) return adminVia('open')
+    const authorization = request.headers.get('authorization')
+    if (authorization !== null) return (await this.#byAuthorization(request, authorization)) ?? 'wrong'
+    const byProxy = this.#byProxy(request, origin)
+    if (byProxy !== null) return byProxy
+    const cookie = readSession(request, origin)
+    const session = cookie === null ? null : sessions.find(cookie)
+    const bySession = session === null ? null : await this.#bySession(session)
+    return bySession ?? this.#byHook(request)
+  }
+
+  async #byAuthorization(request: Request, authorization: string): Promise<Who | null> {
+    const { settings } = this.#parts
     const token = /^bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? null
-    const sources = sourcesOf(token, origin)
-    failedLogins.check(sources)
     if (token !== null) {
       if (settings.token !== null && isSameSecret(token, settings.token)) return adminVia('token')
       const key = settings.apiKeys ? await this.#parts.holdfast.authenticate(token) : null
       if (key !== null) return holderOf(key, 'key')
     }
-    const byHook = await this.#byHook(request)
-    if (byHook !== null) return byHook
-    failedLogins.count(sources)
-    throw new Refusal(401, 'unauthenticated', 'this token is not known, was revoked, or its time is over', {
-      headers: { 'www-authenticate': 'Bearer' },
-    })
+    return this.#byHook(request)
   }
 
-  #byProxy(request: Request, { peer }: Origin): Who | null {
+  #byProxy(request: Request, { isFromProxy }: Origin): Who | null {
     const { proxy } = this.#parts.settings
-    if (proxy === null || peer === null || !proxy.isTrusted(peer)) return null
+    if (proxy === null || !isFromProxy) return null
     const name = request.headers.get(proxy.header)
     // A comma means that the header came twice: once from the proxy, and once from who knows whom.
     if (name === null || name === '' || name.includes(',')) return null
@@ -125,7 +132,7 @@ export class Gate {
   }
 }
 
-function sourcesOf(token: string | null, { client }: Origin): readonly string[] {
-  const key = KEY_FORM.exec(token ?? '')?.[1]
-  return [`client ${client ?? 'unknown'}`, ...(key === undefined ? [] : [`key ${key}`])]
+/** Whom a wrong token is counted for. */
+function sourceOf({ client }: Origin): string {
+  return client ?? 'unknown'
 }

@@ -4,8 +4,9 @@ import { createServer, type Server as HttpServer, type RequestListener } from 'n
 import type { AddressInfo, Socket } from 'node:net'
 import { checkKeys, checkText, checkWhole } from '../core/check.js'
 import { HoldfastError } from '../core/errors.js'
+import { isLoopback } from '../core/hosts.js'
 import type { Answering } from './answering.js'
-import { isLoopback } from './hosts.js'
+import type { Connections } from './connections.js'
 import { type NodeHandler, writeResponse } from './node.js'
 import type { Settings } from './options.js'
 import { Refusal } from './problem.js'
@@ -40,6 +41,7 @@ interface ListenParts {
   readonly handler: NodeHandler
   readonly answering: Answering
   readonly settings: Settings
+  readonly connections: Connections
 }
 
 export async function listen(parts: ListenParts, options: ListenOptions = {}): Promise<Listening> {
@@ -91,8 +93,12 @@ async function bindBoth(parts: ListenParts, port: number): Promise<readonly Http
   }
 }
 
-function bind({ handler, answering, settings }: ListenParts, host: string, port: number): Promise<HttpServer> {
-  const { requestTimeoutMs, connectionsMax } = settings.limits
+function bind(
+  { handler, answering, settings, connections }: ListenParts,
+  host: string,
+  port: number,
+): Promise<HttpServer> {
+  const { requestTimeoutMs } = settings.limits
   const server = createServer(
     {
       maxHeaderSize: HEADERS_BYTES_MAX,
@@ -105,7 +111,7 @@ function bind({ handler, answering, settings }: ListenParts, host: string, port:
     },
     handler as RequestListener,
   )
-  server.maxConnections = connectionsMax
+  connections.watch(server)
   server.setTimeout(IDLE_MS)
   server.on('checkExpectation', (_request, response) => {
     const refusal = new Refusal(417, 'bad_request', 'this expectation is not met', { headers: { connection: 'close' } })

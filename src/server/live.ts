@@ -10,6 +10,11 @@ import { maySee, type Who } from './who.js'
 
 const POLL_MS = 1_500
 const PING_MS = 15_000
+/** How often it is looked at whether those who follow still may: a revoked key sees no more within seconds. */
+const RECHECK_MS = 2_000
+/** A stream whose right could not be checked for so long ends; its page connects again, and is checked then. */
+const UNCHECKED_MS_MAX = 30_000
+const RETRY_AFTER = { headers: { 'retry-after': '10' } }
 /** Warnings and bulk actions are looked at every so many polls. */
 const SELDOM = 3
 
@@ -17,13 +22,36 @@ const SELDOM = 3
 interface Follower {
   readonly stream: EventStream
   readonly who: Who
+  readonly address: string
   /** False once they may no longer look: signed out, revoked, over. */
   isWelcome(): Promise<boolean>
+  checkedMs: number
+  isBeingChecked: boolean
+  /** Of those kept to some queues: what they were sent last of overviews and of warnings, and how many. */
+  seenText: string
+  warnedText: string
+  eventId: number
+}
+
+/** What there may be of streams. */
+interface StreamLimits {
+  readonly streamsMax: number
+  readonly streamsPerKeyMax: number
+  readonly streamsPerAddressMax: number
+}
+
+interface LiveParts {
+  readonly holdfast: Client
+  readonly warnings: WarningBoard
+  readonly limits: StreamLimits
+  /** The time, in milliseconds. */
+  readonly now: () => number
 }
 
 /** The poller while somebody follows. */
 interface Loop {
   readonly ping: NodeJS.Timeout
+  readonly recheck: NodeJS.Timeout
   timer: NodeJS.Timeout | null
   isOver: boolean
 }
@@ -31,7 +59,8 @@ interface Loop {
 export class Live {
   readonly #holdfast: Client
   readonly #warnings: WarningBoard
-  readonly #streamsMax: number
+  readonly #limits: StreamLimits
+  readonly #now: () => number
   readonly #followers = new Set<Follower>()
   #overview: { readonly id: number; readonly value: Overview } | null = null
   #overviewText = ''
@@ -42,25 +71,24 @@ export class Live {
   #loop: Loop | null = null
   #isClosed = false
 
-  constructor(holdfast: Client, warnings: WarningBoard, streamsMax: number) {
+  constructor({ holdfast, warnings, limits, now }: LiveParts) {
     this.#holdfast = holdfast
     this.#warnings = warnings
-    this.#streamsMax = streamsMax
+    this.#limits = limits
+    this.#now = now
   }
 
-  /** Lets somebody follow. Raises 503 when too many do. `lastEventId` is what they have seen already. */
+  /** Lets somebody follow. Raises 429 when they or their address have too many streams, 503 when there are too many in all.
+   *  `lastEventId` is what they have seen already. */
   follow(
     who: Who,
     options: Pick<StreamOptions, 'signal'> & {
+      readonly address: string
       readonly lastEventId: string | null
       readonly isWelcome: () => Promise<boolean>
     },
   ): ReadableStream<Uint8Array> {
-    if (this.#isClosed || this.#followers.size >= this.#streamsMax) {
-      throw new Refusal(503, 'too_many_requests', `${this.#streamsMax} pages follow the events already: close some`, {
-        headers: { 'retry-after': '10' },
-      })
-    }
+    this.#checkRoom(who, options.address)
     const stream = new EventStream({
       signal: options.signal,
       onEnd: () => {
@@ -68,14 +96,46 @@ export class Live {
         if (this.#followers.size === 0) this.#stop()
       },
     })
-    const follower: Follower = { stream, who, isWelcome: options.isWelcome }
+    const { address, isWelcome } = options
+    const sent = { seenText: '', warnedText: '', eventId: 0 }
+    const follower: Follower = {
+      stream,
+      who,
+      address,
+      isWelcome,
+      checkedMs: this.#now(),
+      isBeingChecked: false,
+      ...sent,
+    }
     this.#followers.add(follower)
     stream.comment('connected')
-    if (this.#overview !== null && options.lastEventId !== String(this.#overview.id)) {
+    const hasSeen = who.queues === null && options.lastEventId === String(this.#overview?.id)
+    if (this.#overview !== null && !hasSeen) {
       this.#sendOverview(follower)
     }
     this.#start()
     return stream.readable
+  }
+
+  #checkRoom({ name, principal }: Who, address: string): void {
+    const { streamsMax, streamsPerKeyMax, streamsPerAddressMax } = this.#limits
+    const all = [...this.#followers]
+    if (all.filter(({ who }) => who.principal === principal).length >= streamsPerKeyMax) {
+      throw new Refusal(
+        429,
+        'too_many_requests',
+        `${name} has ${streamsPerKeyMax} event streams open: close some`,
+        RETRY_AFTER,
+      )
+    }
+    if (all.filter((follower) => follower.address === address).length >= streamsPerAddressMax) {
+      const text = `this address has ${streamsPerAddressMax} event streams open: close some`
+      throw new Refusal(429, 'too_many_requests', text, RETRY_AFTER)
+    }
+    if (this.#isClosed || all.length >= streamsMax) {
+      const text = `the server has ${streamsMax} event streams open: close some`
+      throw new Refusal(503, 'too_many_requests', text, RETRY_AFTER)
+    }
   }
 
   close(): void {
@@ -86,9 +146,11 @@ export class Live {
 
   #start(): void {
     if (this.#loop !== null || this.#isClosed) return
-    const ping = setInterval(() => void this.#greet(), PING_MS)
+    const ping = setInterval(() => this.#greet(), PING_MS)
+    const recheck = setInterval(() => this.#recheck(), RECHECK_MS)
     ping.unref()
-    this.#loop = { ping, timer: null, isOver: false }
+    recheck.unref()
+    this.#loop = { ping, recheck, timer: null, isOver: false }
     this.#schedule(this.#loop, 0)
   }
 
@@ -100,6 +162,7 @@ export class Live {
     loop.isOver = true
     if (loop.timer !== null) clearTimeout(loop.timer)
     clearInterval(loop.ping)
+    clearInterval(loop.recheck)
     // What was seen last is old by the time somebody follows again.
     this.#overview = null
     this.#overviewText = ''
@@ -118,7 +181,7 @@ export class Live {
   }
 
   async #poll(): Promise<void> {
-    const overview = await this.#holdfast.overview()
+    const overview = await this.#holdfast.overview({ maxAge: '1s' })
     const text = JSON.stringify(overview.queues)
     if (text !== this.#overviewText) {
       this.#overviewText = text
@@ -130,9 +193,18 @@ export class Live {
     await this.#pollBulks()
   }
 
-  #sendOverview({ stream, who }: Follower): void {
+  #sendOverview(follower: Follower): void {
     const { id, value } = this.#overview!
-    stream.send('overview', showOverview(value, who), id)
+    const { stream, who } = follower
+    if (who.queues === null) {
+      stream.send('overview', showOverview(value, who), id)
+      return
+    }
+    // That something has changed elsewhere is not for them to know, nor how often.
+    const text = JSON.stringify(value.queues.filter(({ name }) => maySee(who, name)))
+    if (text === follower.seenText) return
+    follower.seenText = text
+    stream.send('overview', showOverview(value, who), ++follower.eventId)
   }
 
   async #pollWarnings(): Promise<void> {
@@ -141,7 +213,13 @@ export class Live {
     if (text === this.#warningsText) return
     this.#warningsText = text
     const seenBy = (who: Who) => warnings.filter((warning) => isFor(warning, who))
-    for (const { stream, who } of [...this.#followers]) stream.send('warning', { warnings: seenBy(who) })
+    for (const follower of [...this.#followers]) {
+      const theirs = seenBy(follower.who)
+      const theirText = JSON.stringify(theirs.map(({ code, queue }) => [code, queue]))
+      if (follower.who.queues !== null && theirText === follower.warnedText) continue
+      follower.warnedText = theirText
+      follower.stream.send('warning', { warnings: theirs })
+    }
   }
 
   async #pollBulks(): Promise<void> {
@@ -153,11 +231,26 @@ export class Live {
     for (const { stream, who } of [...this.#followers]) if (who.queues === null) stream.send('bulk', { running })
   }
 
-  async #greet(): Promise<void> {
-    for (const { stream, isWelcome } of [...this.#followers]) {
-      stream.comment('ping')
-      // One that cannot be checked now stays: it sees nothing while the store is away.
-      if (!(await isWelcome().catch(() => true))) stream.end()
+  #greet(): void {
+    for (const { stream } of [...this.#followers]) stream.comment('ping')
+  }
+
+  #recheck(): void {
+    for (const follower of [...this.#followers]) void this.#check(follower)
+  }
+
+  /** Ends the stream of somebody who may look no more. One whose check fails or hangs stays for a while. */
+  async #check(follower: Follower): Promise<void> {
+    if (this.#now() - follower.checkedMs > UNCHECKED_MS_MAX) return follower.stream.end()
+    if (follower.isBeingChecked) return
+    follower.isBeingChecked = true
+    try {
+      if (await follower.isWelcome()) follower.checkedMs = this.#now()
+      else follower.stream.end()
+    } catch {
+      // The store or the owner's hook is away.
+    } finally {
+      follower.isBeingChecked = false
     }
   }
 }

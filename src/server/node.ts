@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Answering, type Arrival, pathBelow } from './answering.js'
-import { isBasePath, type Settings } from './options.js'
+import { isBasePath, PROXY_SECRET_HEADER, type Settings } from './options.js'
 import { Refusal, refusalOf } from './problem.js'
 
 /** Answers requests of node:http; also a middleware for express and connect. */
@@ -71,16 +71,17 @@ function arrivalOf(incoming: Framed, settings: Settings): Arrival {
   const basePath = settings.basePath ?? (isBasePath(baseUrl) ? baseUrl : '')
   const full = new URL(`http://localhost${incoming.originalUrl ?? incoming.url}`).pathname
   const peer = socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '') ?? null
-  const isTrusted = peer !== null && settings.proxy?.isTrusted(peer) === true
+  const isFromProxy = settings.proxy?.sent(peer, incoming.headers[PROXY_SECRET_HEADER]) === true
   return {
     host: incoming.headers.host ?? '',
     localPort: socket.localPort ?? null,
     peer,
-    client: isTrusted ? (lastOf(incoming.headers['x-forwarded-for']) ?? peer) : peer,
+    isFromProxy,
+    client: isFromProxy ? (lastOf(incoming.headers['x-forwarded-for']) ?? peer) : peer,
     basePath,
     path: pathBelow(basePath, full),
     isSecure:
-      (socket as TLSSocket).encrypted === true || (isTrusted && incoming.headers['x-forwarded-proto'] === 'https'),
+      (socket as TLSSocket).encrypted === true || (isFromProxy && incoming.headers['x-forwarded-proto'] === 'https'),
   }
 }
 

@@ -42,7 +42,7 @@ function operation(route: Route, components: Json): Json {
     operationId: route.name,
     summary: route.summary,
     ...(route.needs === 'anyone' ? { security: [] } : {}),
-    ...(route.needs === 'anyone' || route.needs === 'signed_in' ? {} : { 'x-scope': route.needs }),
+    ...(typeof route.needs === 'string' ? {} : { 'x-scopes': route.needs }),
     ...(params === null && query === null
       ? {}
       : { parameters: [...parameters(params, 'path', components), ...parameters(query, 'query', components)] }),

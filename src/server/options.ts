@@ -7,6 +7,7 @@ import { HoldfastError, show } from '../core/errors.js'
 import type { KeyScope } from '../core/operating.js'
 import type { ServerEvent } from './log.js'
 import type { MaskPlace } from './redact.js'
+import { isSameSecret } from './sessions.js'
 import type { Identity } from './who.js'
 
 /** Where /metrics comes from. */
@@ -19,11 +20,17 @@ export interface Metrics {
 export interface TrustedProxy {
   /** The addresses it connects from, such as '10.0.0.7' or '10.0.0.0/8'. The header is ignored from any other. */
   readonly peers: readonly string[]
+  /** What it sends in the header `x-holdfast-proxy-secret`: 32 characters or more. An address alone does not tell the proxy
+   *  from any other program of its machine. */
+  readonly secret: string
   /** The header with the name of who asks, such as 'x-forwarded-user'. The proxy must remove it from what it is sent. */
   readonly header: string
   /** What they may do. Default ['read']. */
   readonly scopes?: readonly KeyScope[]
 }
+
+/** The header in which a proxy proves that it is the one that is trusted. */
+export const PROXY_SECRET_HEADER = 'x-holdfast-proxy-secret'
 
 /** What is too much. */
 export interface ServerLimits {
@@ -33,11 +40,18 @@ export interface ServerLimits {
   readonly batchBytesMax?: number
   /** How deeply JSON may be nested. Default 64. */
   readonly jsonDepthMax?: number
-  /** How many may follow the events at once. Default 50. */
+  /** How many event streams there may be. Default 200. */
   readonly streamsMax?: number
-  /** Connections at once, of `listen()`. Default 256. */
+  /** How many of them one API key, one name of a proxy or hook, or the server's token may have. Default 25. */
+  readonly streamsPerKeyMax?: number
+  /** How many of them one address may have. Default 50. */
+  readonly streamsPerAddressMax?: number
+  /** How many connections `listen()` holds. Default 1,024. */
   readonly connectionsMax?: number
-  /** Wrong tokens in a minute, from one address or for one key, before 429. Default 50. */
+  /** How many of them one address may have (of IPv6: one network of 64 bits). Default 128; raise it behind a proxy, which is
+   *  one address for all. */
+  readonly connectionsPerAddressMax?: number
+  /** Wrong tokens from one address in a minute before further wrong ones get 429, a second later. Default 50. */
   readonly failedLoginsMax?: number
   /** How long a request may take to arrive. Default '30s'; its headers get a third of it. */
   readonly requestTimeout?: Duration
@@ -109,7 +123,8 @@ export interface Settings {
   readonly proxy: {
     readonly header: string
     readonly scopes: readonly KeyScope[]
-    isTrusted(peer: string): boolean
+    /** True for what comes from one of its addresses and with its secret. */
+    sent(peer: string | null, secret: unknown): boolean
   } | null
   readonly insecureNoAuth: boolean
   /** True when somebody decided how people are known here. */
@@ -125,7 +140,10 @@ export interface Settings {
     readonly batchBytesMax: number
     readonly jsonDepthMax: number
     readonly streamsMax: number
+    readonly streamsPerKeyMax: number
+    readonly streamsPerAddressMax: number
     readonly connectionsMax: number
+    readonly connectionsPerAddressMax: number
     readonly failedLoginsMax: number
     readonly requestTimeoutMs: number
   }
@@ -143,7 +161,7 @@ export function resolveOptions(options: ServerOptions): Settings {
   return {
     basePath: options.basePath === undefined ? null : checkBasePath(options.basePath),
     hosts: options.hosts ?? null,
-    token: token === undefined ? null : checkToken(token),
+    token: token === undefined ? null : checkSecret('token', token),
     apiKeys: checkBoolean('apiKeys', apiKeys ?? true),
     authenticate: authenticate === undefined ? null : checkFunction('authenticate', authenticate),
     proxy: proxy === undefined ? null : resolveProxy(proxy),
@@ -181,7 +199,8 @@ function checkBasePath(value: unknown): string {
   )
 }
 
-function checkToken(value: unknown): string {
+/** A secret that programs show: long enough that nobody guesses it at any speed. */
+function checkSecret(what: string, value: unknown): string {
   if (
     typeof value === 'string' &&
     value.length >= TOKEN_LENGTH_MIN &&
@@ -192,7 +211,7 @@ function checkToken(value: unknown): string {
   // Not what was got: it is a secret, or was meant to be one.
   throw new HoldfastError(
     'invalid_option',
-    `token must be ${TOKEN_LENGTH_MIN} to 512 printable characters without spaces: make one with \`openssl rand -base64 32\``,
+    `${what} must be ${TOKEN_LENGTH_MIN} to 512 printable characters without spaces: make one with \`openssl rand -base64 32\``,
   )
 }
 
@@ -202,7 +221,8 @@ function checkFunction<T>(what: string, value: T): T {
 }
 
 function resolveProxy(proxy: TrustedProxy): NonNullable<Settings['proxy']> {
-  checkKeys('proxy', proxy, ['peers', 'header', 'scopes'])
+  checkKeys('proxy', proxy, ['peers', 'secret', 'header', 'scopes'])
+  const secret = checkSecret('proxy.secret', proxy.secret)
   const header = checkText('proxy.header', proxy.header, 100).toLowerCase()
   const { peers } = proxy
   if (!Array.isArray(peers) || peers.length === 0) {
@@ -213,7 +233,10 @@ function resolveProxy(proxy: TrustedProxy): NonNullable<Settings['proxy']> {
   return {
     header,
     scopes: proxy.scopes ?? ['read'],
-    isTrusted: (peer) => isIP(peer) !== 0 && list.check(peer, isIP(peer) === 6 ? 'ipv6' : 'ipv4'),
+    sent: (peer, given) =>
+      peer !== null &&
+      list.check(peer, isIP(peer) === 6 ? 'ipv6' : 'ipv4') &&
+      isSameSecret(String(given ?? ''), secret),
   }
 }
 
@@ -234,7 +257,10 @@ function resolveLimits(limits: ServerLimits): Settings['limits'] {
     'batchBytesMax',
     'jsonDepthMax',
     'streamsMax',
+    'streamsPerKeyMax',
+    'streamsPerAddressMax',
     'connectionsMax',
+    'connectionsPerAddressMax',
     'failedLoginsMax',
     'requestTimeout',
   ])
@@ -243,8 +269,16 @@ function resolveLimits(limits: ServerLimits): Settings['limits'] {
     bodyBytesMax: checkWhole('bodyBytesMax', limits.bodyBytesMax ?? MIB, 1_024, BYTES_MAX),
     batchBytesMax: checkWhole('batchBytesMax', limits.batchBytesMax ?? 8 * MIB, 1_024, BYTES_MAX),
     jsonDepthMax: checkWhole('jsonDepthMax', limits.jsonDepthMax ?? 64, 4, 500),
-    streamsMax: checkWhole('streamsMax', limits.streamsMax ?? 50, 0, 10_000),
-    connectionsMax: checkWhole('connectionsMax', limits.connectionsMax ?? 256, 1, 100_000),
+    streamsMax: checkWhole('streamsMax', limits.streamsMax ?? 200, 0, 10_000),
+    streamsPerKeyMax: checkWhole('streamsPerKeyMax', limits.streamsPerKeyMax ?? 25, 0, 10_000),
+    streamsPerAddressMax: checkWhole('streamsPerAddressMax', limits.streamsPerAddressMax ?? 50, 0, 10_000),
+    connectionsMax: checkWhole('connectionsMax', limits.connectionsMax ?? 1_024, 1, 100_000),
+    connectionsPerAddressMax: checkWhole(
+      'connectionsPerAddressMax',
+      limits.connectionsPerAddressMax ?? 128,
+      1,
+      100_000,
+    ),
     failedLoginsMax: checkWhole('failedLoginsMax', limits.failedLoginsMax ?? 50, 1, 100_000),
     requestTimeoutMs: durationMs(limits.requestTimeout ?? '30s', {
       name: 'requestTimeout',

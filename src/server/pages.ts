@@ -2,8 +2,9 @@
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join, relative, sep } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { brotliDecompressSync } from 'node:zlib'
 import { Refusal } from './problem.js'
+import { WEB } from './web.js'
 
 const BASE_MARK = '<base href="/" />'
 const FILES_MAX = 500
@@ -31,12 +32,12 @@ interface PageFile {
 
 /** The files of the built dashboard, read once: what is asked for is looked up by name and never becomes a path. */
 export class Pages {
-  readonly #folder: string | null
+  readonly #folder: string | false | null
   #files: ReadonlyMap<string, PageFile> | null = null
 
-  /** Null is the folder in this package. */
+  /** Null is the dashboard of this package, false none. */
   constructor(folder: string | false | null) {
-    this.#folder = folder === false ? null : (folder ?? fileURLToPath(new URL('../../web', import.meta.url)))
+    this.#folder = folder
   }
 
   /** The file of that path, or the page for paths of its own. Raises 404. */
@@ -57,9 +58,25 @@ export class Pages {
   }
 
   #load(): ReadonlyMap<string, PageFile> {
-    this.#files ??= this.#folder === null || !existsSync(this.#folder) ? new Map() : readFiles(this.#folder)
+    this.#files ??= this.#read()
     return this.#files
   }
+
+  #read(): ReadonlyMap<string, PageFile> {
+    if (this.#folder === false) return new Map()
+    if (this.#folder === null) return WEB === null ? new Map() : unpack(WEB)
+    return existsSync(this.#folder) ? readFiles(this.#folder) : new Map()
+  }
+}
+
+function unpack(web: string): ReadonlyMap<string, PageFile> {
+  const files = JSON.parse(brotliDecompressSync(Buffer.from(web, 'base64')).toString('utf8')) as Record<string, string>
+  return new Map(
+    Object.entries(files).map(([path, content]) => [
+      path,
+      { body: new Uint8Array(Buffer.from(content, 'base64')), type: TYPES[extname(path)]! },
+    ]),
+  )
 }
 
 function readFiles(folder: string): ReadonlyMap<string, PageFile> {

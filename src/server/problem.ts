@@ -58,6 +58,10 @@ const STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   schedule_not_found: 404,
   bulk_not_found: 404,
   key_not_found: 404,
+  queue_not_found: 404,
+  queue_not_empty: 409,
+  too_many_queues: 409,
+  too_many_schedules: 409,
 }
 
 const RETRY_AFTER_S = '2'

@@ -1,9 +1,16 @@
 // What is masked in payloads and results before they leave the server. Only the audited reveal gives them as they are.
 
+import {
+  isSecretName,
+  isSecretText,
+  looksLikeJson,
+  mentionsSecret,
+  namesSecret,
+  TEXT_DEPTH_MAX,
+} from './secret-names.js'
+
 /** What stands in the place of a masked value. */
 export const MASK = '[redacted]'
-/** Names that promise a secret, wherever they stand in a payload. */
-const SECRET_NAMES: RegExp = /pass|secret|token|authorization|cookie|api[-_]?key|ssn|card/i
 const PATHS_MAX = 1_000
 
 /** True for a place in the payload of such a job that is to be masked, beyond the names that promise a secret. */
@@ -18,16 +25,65 @@ interface Masked {
 /** Masks a value. `isSecret` is asked for every place below the top. Payloads are at most 500 levels deep. */
 export function mask(part: string, value: unknown, isSecret: (path: readonly string[]) => boolean): Masked {
   const paths: string[] = []
-  const walk = (current: unknown, path: readonly string[]): unknown => {
-    if (path.length > 0 && isSecret(path)) {
-      if (paths.length < PATHS_MAX) paths.push([part, ...path].join('.'))
-      return MASK
-    }
-    if (Array.isArray(current)) return current.map((entry, index) => walk(entry, [...path, String(index)]))
-    if (typeof current !== 'object' || current === null) return current
-    return Object.fromEntries(Object.entries(current).map(([key, entry]) => [key, walk(entry, [...path, key])]))
+  return { value: new Masking(isSecret, (path) => note(path)).walk(value, [], 0), paths }
+
+  function note(path: readonly string[]): void {
+    if (paths.length < PATHS_MAX) paths.push([part, ...path].join('.'))
   }
-  return { value: walk(value, []), paths }
+}
+
+/** One walk over a value. */
+class Masking {
+  readonly #isSecret: (path: readonly string[]) => boolean
+  readonly #note: (path: readonly string[]) => void
+
+  constructor(isSecret: (path: readonly string[]) => boolean, note: (path: readonly string[]) => void) {
+    this.#isSecret = isSecret
+    this.#note = note
+  }
+
+  /** `texts` is how many strings of JSON it is inside of. */
+  walk(current: unknown, path: readonly string[], texts: number): unknown {
+    if (typeof current === 'string') return this.#text(current, path, texts)
+    if (typeof current !== 'object' || current === null) return current
+    const named = namesSecret(current)
+    if (Array.isArray(current)) {
+      return current.map((entry, index) => this.#entry(entry, [...path, String(index)], texts, named(String(index))))
+    }
+    return Object.fromEntries(
+      Object.entries(current).map(([key, entry]) => [key, this.#entry(entry, [...path, key], texts, named(key))]),
+    )
+  }
+
+  #entry(entry: unknown, path: readonly string[], texts: number, isNamed: boolean): unknown {
+    return isNamed || this.#isSecret(path) ? this.#masked(path) : this.walk(entry, path, texts)
+  }
+
+  #masked(path: readonly string[]): string {
+    this.#note(path)
+    return MASK
+  }
+
+  /** A string as it is, unless it is a secret by its form, or JSON with secrets in it, which is written again without them. */
+  #text(text: string, path: readonly string[], texts: number): unknown {
+    if (isSecretText(text)) return this.#masked(path)
+    if (!looksLikeJson(text)) return text
+    // What is wrapped so often is not worth unwrapping, and what cannot be read cannot be shown to hold no secret.
+    if (texts >= TEXT_DEPTH_MAX) return this.#masked(path)
+    let inner: unknown
+    try {
+      inner = JSON.parse(text)
+    } catch {
+      return mentionsSecret(text) ? this.#masked(path) : text
+    }
+    let count = 0
+    const within = new Masking(this.#isSecret, (place) => {
+      count++
+      this.#note(place)
+    })
+    const shown = within.walk(inner, path, texts + 1)
+    return count === 0 ? text : JSON.stringify(shown)
+  }
 }
 
 /** Says of each place of a job's payload whether it is secret, by its name or by what the server was told. */
@@ -35,5 +91,5 @@ export function secretPlaces(
   job: { readonly queue: string; readonly type: string },
   extra: MaskPlace | null,
 ): (path: readonly string[]) => boolean {
-  return (path) => SECRET_NAMES.test(path.at(-1)!) || (extra?.(path, job) ?? false)
+  return (path) => isSecretName(path.at(-1)!) || (extra?.(path, job) ?? false)
 }

@@ -3,27 +3,32 @@
 
 import type { z } from 'zod'
 import type { Client } from '../client/client.js'
-import type { KeyScope } from '../core/operating.js'
+import type { CostlyLooks } from './costly-looks.js'
 import type { Gate, Origin } from './gate.js'
 import type { Live } from './live.js'
+import type { NewQueues } from './new-queues.js'
 import type { Settings } from './options.js'
+import { type Action, type Need, needsOf } from './permissions.js'
+import type { RequestFilters } from './request-filter.js'
 import type { Sessions } from './sessions.js'
+import type { SignIns } from './sign-ins.js'
 import type { StoreFacts } from './store-facts.js'
 import type { WarningBoard } from './warnings.js'
 import type { Who } from './who.js'
-
-/** Who may ask: whoever has the scope, whoever is known, or anyone. */
-type Need = KeyScope | 'signed_in' | 'anyone'
 
 /** What all routes of a server share. */
 export interface House {
   readonly holdfast: Client
   readonly settings: Settings
   readonly sessions: Sessions
+  readonly signIns: SignIns
   readonly gate: Gate
   readonly live: Live
   readonly warnings: WarningBoard
   readonly facts: StoreFacts
+  readonly filters: RequestFilters
+  readonly looks: CostlyLooks
+  readonly newQueues: NewQueues
   openApi(basePath: string): string
 }
 
@@ -53,8 +58,8 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** With {name} for what varies. */
   readonly path: string
-  /** The operation's id. */
-  readonly name: string
+  /** The operation's id, and its name in the table of permissions. */
+  readonly name: Action
   readonly summary: string
   readonly needs: Need
   readonly params: z.ZodObject | null
@@ -62,6 +67,8 @@ export interface Route {
   readonly body: z.ZodType | null
   /** True where the body may be as large as a batch. */
   readonly isBatch: boolean
+  /** True where the answer may cost the store much: it waits for its turn (costly-looks.ts). */
+  readonly isCostly: boolean
   readonly answers: Readonly<Record<number, AnswerShape>>
   readonly answer: (ask: Ask) => Promise<Response>
 }
@@ -69,13 +76,13 @@ export interface Route {
 interface RouteSpec<Params extends z.ZodObject, Query extends z.ZodObject, Body extends z.ZodType> {
   readonly method: Route['method']
   readonly path: string
-  readonly name: string
+  readonly name: Action
   readonly summary: string
-  readonly needs: Need
   readonly params?: Params
   readonly query?: Query
   readonly body?: Body
   readonly isBatch?: boolean
+  readonly isCostly?: boolean
   readonly answers: Readonly<Record<number, AnswerShape>>
   readonly answer: (ask: Ask<z.output<Params>, z.output<Query>, z.output<Body>>) => Promise<Response>
 }
@@ -88,10 +95,12 @@ export function route<
 >(spec: RouteSpec<Params, Query, Body>): Route {
   return {
     ...spec,
+    needs: needsOf(spec.name),
     params: spec.params ?? null,
     query: spec.query ?? null,
     body: spec.body ?? null,
     isBatch: spec.isBatch ?? false,
+    isCostly: spec.isCostly ?? false,
     answer: spec.answer as unknown as Route['answer'],
   }
 }

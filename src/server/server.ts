@@ -1,21 +1,26 @@
 // A server: its parts put together, and the three ways to let requests in.
 
 import type { Client } from '../client/client.js'
+import { hostCheck } from '../core/hosts.js'
 import { Answering, type Arrival, pathBelow } from './answering.js'
 import { createApp } from './app.js'
 import { BodyBudget } from './body.js'
+import { Connections } from './connections.js'
+import { CostlyLooks } from './costly-looks.js'
 import { FailedLogins } from './failed-logins.js'
 import { Gate } from './gate.js'
-import { hostCheck } from './hosts.js'
 import { type Listening, type ListenOptions, listen } from './listen.js'
 import { Live } from './live.js'
+import { NewQueues } from './new-queues.js'
 import { type NodeHandler, nodeHandler } from './node.js'
 import { openApiDocument } from './openapi.js'
-import { resolveOptions, type ServerOptions, type Settings } from './options.js'
+import { PROXY_SECRET_HEADER, resolveOptions, type ServerOptions, type Settings } from './options.js'
 import { Pages } from './pages.js'
+import { RequestFilters } from './request-filter.js'
 import type { House } from './route.js'
 import { ROUTES } from './routes.js'
 import { Sessions } from './sessions.js'
+import { SignIns } from './sign-ins.js'
 import { StoreFacts } from './store-facts.js'
 import { WarningBoard } from './warnings.js'
 
@@ -52,12 +57,13 @@ export function createServer(holdfast: Client, options: ServerOptions = {}): Ser
   const app = createApp({ house, routes: ROUTES, pages: new Pages(settings.dashboard), budget })
   const answering = new Answering({ app, settings, isOurHost: hostCheck(settings.hosts) })
   const handler = nodeHandler(answering, settings)
+  const connections = new Connections(settings.limits)
   const listening = new Set<Listening>()
   return {
     fetch: (request, env) => answering.answer(request, arrivalOf(request, env, settings)),
     toNodeHandler: () => handler,
     listen: async (listenOptions) => {
-      const started = await listen({ handler, answering, settings }, listenOptions)
+      const started = await listen({ handler, answering, settings, connections }, listenOptions)
       listening.add(started)
       return started
     },
@@ -80,10 +86,14 @@ function createHouse(holdfast: Client, settings: Settings): House {
     holdfast,
     settings,
     sessions,
+    signIns: new SignIns(now),
     facts,
+    looks: new CostlyLooks(),
+    newQueues: new NewQueues(holdfast),
     warnings,
+    filters: new RequestFilters({ holdfast, settings }),
     gate: new Gate({ holdfast, settings, sessions, failedLogins }),
-    live: new Live(holdfast, warnings, limits.streamsMax),
+    live: new Live({ holdfast, warnings, limits, now }),
     openApi: (basePath) => {
       const known = documents.get(basePath) ?? openApiDocument(ROUTES, basePath)
       // Mount paths may come from requests, where express has them vary.
@@ -98,7 +108,7 @@ interface NodeEnv {
 }
 
 /** Where a Request came in. A framework that mounts us may have taken the base path off already. */
-function arrivalOf(request: Request, env: unknown, { basePath }: Settings): Arrival {
+function arrivalOf(request: Request, env: unknown, { basePath, proxy }: Settings): Arrival {
   const url = new URL(request.url)
   const socket = (env as NodeEnv | undefined)?.incoming?.socket
   const path = pathBelow(basePath ?? '', url.pathname) ?? url.pathname
@@ -108,6 +118,7 @@ function arrivalOf(request: Request, env: unknown, { basePath }: Settings): Arri
     localPort: socket?.localPort ?? null,
     peer,
     client: peer,
+    isFromProxy: proxy?.sent(peer, request.headers.get(PROXY_SECRET_HEADER)) === true,
     basePath: basePath ?? '',
     path,
     isSecure: url.protocol === 'https:',

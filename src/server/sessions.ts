@@ -5,7 +5,10 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Who } from './who.js'
 
 const TOKENS_MAX = 100
-const SESSIONS_MAX = 1_000
+/** Of one key, and of the server's token: its oldest session goes for one more, and nobody else's. */
+const SESSIONS_OF_ONE_MAX = 20
+/** In all: the oldest of whoever has most of them goes. */
+const SESSIONS_MAX = 2_000
 const SECRET_BYTES = 32
 
 /** What a session stands for: the server's own token, or an API key that may be revoked meanwhile. */
@@ -15,6 +18,7 @@ export type SessionOf =
 
 interface Session {
   readonly of: SessionOf
+  readonly principal: string
   readonly endsMs: number
 }
 
@@ -47,11 +51,29 @@ export class Sessions {
   }
 
   /** Opens a session; gives what goes into the cookie. */
-  open(of: SessionOf): { readonly secret: string; readonly lengthS: number } {
+  open(of: SessionOf, { principal }: Pick<Who, 'principal'>): { readonly secret: string; readonly lengthS: number } {
     const secret = newSecret()
-    if (this.#sessions.size >= SESSIONS_MAX) this.#sessions.delete(this.#sessions.keys().next().value!)
-    this.#sessions.set(hashOf(secret), { of, endsMs: this.#now() + this.#lengthMs })
+    this.#makeRoom(principal)
+    this.#sessions.set(hashOf(secret), { of, principal, endsMs: this.#now() + this.#lengthMs })
     return { secret, lengthS: Math.floor(this.#lengthMs / 1_000) }
+  }
+
+  #makeRoom(principal: string): void {
+    const counts = new Map<string, number>()
+    for (const [hash, session] of this.#sessions) {
+      if (session.endsMs <= this.#now()) this.#sessions.delete(hash)
+      else counts.set(session.principal, (counts.get(session.principal) ?? 0) + 1)
+    }
+    if ((counts.get(principal) ?? 0) >= SESSIONS_OF_ONE_MAX) this.#endOldest(principal)
+    else if (this.#sessions.size >= SESSIONS_MAX) {
+      this.#endOldest([...counts].reduce((most, next) => (next[1] > most[1] ? next : most))[0])
+    }
+  }
+
+  #endOldest(principal: string): void {
+    for (const [hash, session] of this.#sessions) {
+      if (session.principal === principal) return void this.#sessions.delete(hash)
+    }
   }
 
   find(secret: string): SessionOf | null {

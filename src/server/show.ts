@@ -11,8 +11,9 @@ import { can, maySee, type Who } from './who.js'
 const NEXT_RUNS = 5
 
 /** The queues they may see. */
-export function showOverview({ queues, isExact, nowMs }: Overview, who: Who): Readonly<Record<string, unknown>> {
-  return { queues: queues.filter(({ name }) => maySee(who, name)), exact: isExact, now: new Date(nowMs) }
+export function showOverview({ queues, total, isExact, nowMs }: Overview, who: Who): Readonly<Record<string, unknown>> {
+  const seen = queues.filter(({ name }) => maySee(who, name))
+  return { queues: seen, total: who.queues === null ? total : seen.length, exact: isExact, now: new Date(nowMs) }
 }
 
 /** A job with its secrets masked: all of its payload and result for those who may not see payloads. */
@@ -77,5 +78,8 @@ export function showWorker(worker: WorkerView, who: Who, nowMs: number): Readonl
   const jobs = worker.jobs
     .filter(({ queue }) => maySee(who, queue))
     .map(({ startedAtMs, ...job }) => ({ ...job, startedAt: new Date(startedAtMs) }))
-  return { ...worker, jobs, heartbeatAgeMs, live: heartbeatAgeMs <= WORKER_LIVE_MS }
+  const queues = worker.queues.filter((queue) => maySee(who, queue))
+  // Whose types they are cannot be told.
+  const types = who.queues === null ? worker.types : null
+  return { ...worker, queues, types, jobs, heartbeatAgeMs, live: heartbeatAgeMs <= WORKER_LIVE_MS }
 }

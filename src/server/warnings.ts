@@ -7,6 +7,7 @@ import { showMs } from '../core/duration.js'
 import { describeHorizon } from '../core/horizon.js'
 import type { WorkerView } from '../core/job.js'
 import { type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
+import { LATE_AFTER_MS } from '../core/schedule.js'
 import type { StoreFacts } from './store-facts.js'
 
 export interface Warning {
@@ -22,7 +23,6 @@ const KEPT_MS = 4_000
 const WARNINGS_MAX = 100
 /** Jobs that wait this long are late by most people's measure. */
 const OLDEST_AGE_S = 300
-const SCHEDULE_LATE_MS = 90_000
 const HORIZON_MS = 60_000
 /** A worker says that it lives every 10 s; gone longer than this, it was stopped and not lost. */
 const HEARTBEAT_GAP_MS = 600_000
@@ -53,7 +53,7 @@ export class WarningBoard {
 
   async #look(): Promise<readonly Warning[]> {
     const [overview, workers, schedules, health] = await Promise.all([
-      this.#holdfast.overview(),
+      this.#holdfast.overview({ maxAge: '1s' }),
       this.#holdfast.workers(),
       this.#holdfast.schedules(),
       this.#facts.health(),
@@ -153,13 +153,13 @@ function* ofSchedule(schedule: ScheduleStatus, nowMs: number): Generator<Warning
       queue,
       next: 'Correct its expression, or remove it',
     }
-  } else if (nowMs - nextAt.getTime() > SCHEDULE_LATE_MS) {
+  } else if (nowMs - nextAt.getTime() > LATE_AFTER_MS) {
     yield {
       code: 'schedule_late',
       level: 'error',
       text: `schedule ${name} should have fired ${showMs(nowMs - nextAt.getTime())} ago`,
       queue,
-      next: 'Some process must do upkeep: start a worker, or a server with upkeep',
+      next: 'Some process must do upkeep: start a worker, or a server with upkeep; if there is one, there are more ticks than it can fire',
     }
   }
 }

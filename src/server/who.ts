@@ -12,6 +12,8 @@ export interface Who {
   readonly name: string
   /** As the audit log has it. */
   readonly actor: string
+  /** Whom sessions and event streams are counted for. Two keys of one name are two. */
+  readonly principal: string
   readonly scopes: readonly KeyScope[]
   /** The queues they are kept to; null for all. */
   readonly queues: readonly string[] | null
@@ -35,17 +37,19 @@ export function whoOf(identity: Identity, via: Who['via']): Who {
   const name = checkText('the name of who asks', identity.name, NAME_LENGTH_MAX)
   const scopes = identity.scopes.map((scope) => checkChoice('a scope', scope, KEY_SCOPES))
   const queues = identity.queues?.map((queue) => checkName('queue', queue)) ?? null
-  return { name, actor: `${via}:${name}`, scopes, queues, via }
+  const actor = `${via}:${name}`
+  return { name, actor, principal: actor, scopes, queues, via }
 }
 
 /** The holder of an API key. */
 export function holderOf(key: ApiKey, via: Who['via']): Who {
-  return { name: key.name, actor: `key:${key.name}`, scopes: key.scopes, queues: key.queues, via }
+  const { id, name, scopes, queues } = key
+  return { name, actor: `key:${name}`, principal: `key ${id}`, scopes, queues, via }
 }
 
 /** The one who has the token of the server itself. */
 export function adminVia(via: Who['via']): Who {
-  return { name: 'admin', actor: 'admin', scopes: ['admin'], queues: null, via }
+  return { name: 'admin', actor: 'admin', principal: 'admin', scopes: ['admin'], queues: null, via }
 }
 
 export function can(who: Who, scope: KeyScope): boolean {

@@ -6,16 +6,22 @@ import { idMaker } from '../core/id.js'
 import type { NewJob, Schedule } from '../core/job.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
-import { jobOfSchedule, ticksDue } from '../core/schedule.js'
+import { jobOfSchedule, LATE_AFTER_MS, ticksDue } from '../core/schedule.js'
 import type { DueSchedules, Fired, Store } from '../core/store.js'
 import { jittered } from './loop.js'
 
 const BATCH = 50
-const CALLS_MAX = 20
+const ROUNDS_MAX = 20
+// A round fires what was due when it began. One that takes longer ends, so that whoever became due meanwhile has their turn.
+const ROUND_MS = 500
+// Whoever stops a process waits for a step. The next one goes on immediately where there is more.
+const STEP_MS = 2_000
 const WAIT_MS = 10_000
 const WAIT_MS_MIN = 5
 const BROKEN_TOLD_AGAIN_MS = 60_000
 const BROKEN_MAX = 1_000
+const LATE_TOLD_AGAIN_MS = 60_000
+const LATE_QUEUES_MAX = 100
 
 type DueSchedule = DueSchedules['schedules'][number]
 
@@ -32,6 +38,10 @@ export class Fire {
   readonly #makeId: () => string
   /** Schedules that cannot be read here, and when that was last told. */
   readonly #broken = new Map<string, number>()
+  /** Queues whose ticks are late: when that was last told, and how many firings were since. */
+  readonly #late = new Map<string, { toldMs: number; count: number }>()
+  /** The queue that was served last: the next round begins behind it. */
+  #afterQueue = ''
   #storeNowMs = 0
 
   constructor(deps: FireDeps) {
@@ -41,24 +51,38 @@ export class Fire {
 
   /** Fires what is due and returns how long until the next is. */
   async step(): Promise<number> {
-    let nextMs = jittered(WAIT_MS, this.#deps.ports)
-    for (let calls = 0; calls < CALLS_MAX; calls++) {
-      // Broken ones stay due and come first: ask for so many more that they cannot crowd out the others.
-      const brokenCount = this.#broken.size
-      const { schedules, nowMs, nextDueMs } = await this.#deps.store.due(BATCH + brokenCount)
-      this.#storeNowMs = nowMs
-      let firedCount = 0
-      for (const schedule of schedules) {
-        const nextAtMs = await this.#fire(schedule, nowMs)
-        if (nextAtMs === undefined) continue
-        firedCount++
-        if (nextAtMs !== null) nextMs = Math.min(nextMs, nextAtMs - nowMs)
-      }
-      nextMs = Math.min(nextMs, nextDueMs ?? nextMs)
-      const hasMoved = firedCount > 0 || this.#broken.size > brokenCount
-      if (schedules.length < BATCH + brokenCount || !hasMoved) break
+    const { ports } = this.#deps
+    const endMs = ports.clock.monotonic() + STEP_MS
+    let nextMs = jittered(WAIT_MS, ports)
+    for (let rounds = 0; rounds < ROUNDS_MAX; rounds++) {
+      const round = await this.#round()
+      nextMs = Math.min(nextMs, round.nextMs)
+      if (!round.hasMore || ports.clock.monotonic() >= endMs) break
     }
     return Math.max(WAIT_MS_MIN, nextMs)
+  }
+
+  /** Fires a batch, or as much of it as there is time for. Queues take turns, from one round to the next as well. */
+  async #round(): Promise<{ readonly nextMs: number; readonly hasMore: boolean }> {
+    const { store, ports } = this.#deps
+    const endMs = ports.clock.monotonic() + ROUND_MS
+    // Broken ones stay due: ask for so many more that they cannot crowd out the others.
+    const brokenCount = this.#broken.size
+    const limit = BATCH + brokenCount
+    const { schedules, nowMs, nextDueMs } = await store.due(limit, this.#afterQueue)
+    this.#storeNowMs = nowMs
+    let nextMs = nextDueMs ?? Number.POSITIVE_INFINITY
+    let hasFired = false
+    for (const schedule of schedules) {
+      if (hasFired && ports.clock.monotonic() >= endMs) return { nextMs: 0, hasMore: true }
+      const nextAtMs = await this.#fire(schedule, nowMs)
+      if (nextAtMs === undefined) continue
+      hasFired = true
+      this.#afterQueue = schedule.queue
+      if (nextAtMs !== null) nextMs = Math.min(nextMs, nextAtMs - nowMs)
+    }
+    const hasMoved = hasFired || this.#broken.size > brokenCount
+    return { nextMs, hasMore: schedules.length === limit && hasMoved }
   }
 
   /** When the schedule is due again, or undefined when it could not be fired. */
@@ -69,7 +93,10 @@ export class Fire {
     const ticks = firing.ticks.map((tickMs) => ({ tickMs, job: jobOfSchedule(schedule, this.#makeId()) }))
     const { nextAtMs } = firing
     const answer = await this.#deps.store.fire({ name, expectedNextAtMs, ticks, nextAtMs })
-    if (answer.fired) this.#tell(schedule, ticks, answer)
+    if (answer.fired) {
+      this.#tell(schedule, ticks, answer)
+      this.#tellLate(schedule, Math.round(nowMs - expectedNextAtMs))
+    }
     return nextAtMs
   }
 
@@ -81,6 +108,24 @@ export class Fire {
     } catch (error) {
       this.#tellBroken(schedule.name, error as Error)
       return null
+    }
+  }
+
+  #tellLate({ name, queue }: DueSchedule, lateMs: number): void {
+    if (lateMs <= LATE_AFTER_MS) return
+    const nowMs = this.#deps.ports.clock.monotonic()
+    if (this.#late.size >= LATE_QUEUES_MAX) this.#forgetLate(nowMs)
+    const late = this.#late.get(queue)
+    if (late === undefined && this.#late.size >= LATE_QUEUES_MAX) return
+    const count = (late?.count ?? 0) + 1
+    const isTold = late !== undefined && nowMs - late.toldMs < LATE_TOLD_AGAIN_MS
+    this.#late.set(queue, isTold ? { ...late, count } : { toldMs: nowMs, count: 0 })
+    if (!isTold) this.#deps.emit({ name: 'schedule.late', schedule: name, queue, lateMs, count })
+  }
+
+  #forgetLate(nowMs: number): void {
+    for (const [queue, { toldMs }] of this.#late) {
+      if (nowMs - toldMs >= LATE_TOLD_AGAIN_MS) this.#late.delete(queue)
     }
   }
 

@@ -3,10 +3,14 @@
 import { isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { PostponedDay, Store } from '../core/store.js'
 import { jittered } from './loop.js'
 
 const WAIT_MS = 60_000
+/** Between two pieces of a large day. */
+const GO_ON_MS = 250
+/** A day that is passed over is named again this often. */
+const AGAIN_MS = 60 * 60_000
 
 export interface PruneDeps {
   readonly store: Store
@@ -15,15 +19,41 @@ export interface PruneDeps {
   readonly retentionMs: number
 }
 
-/** Prunes once and returns how long to wait. */
-export async function pruneOnce({ store, ports, emit, retentionMs }: PruneDeps): Promise<number> {
-  try {
-    const { days, rows } = await store.prune({ retentionMs })
-    if (days.length > 0 || rows > 0) emit({ name: 'prune.done', days, rows })
-  } catch (error) {
-    // A role that may not do it now may not a second later either: it is said once a turn, not as often as for a lost store.
-    if (!isHoldfastError(error, 'access_denied')) throw error
-    emit({ name: 'store.failed', during: 'prune', error })
+/** The pruning of one process. */
+export class Prune {
+  readonly #deps: PruneDeps
+  /** When each day that is passed over was named last. */
+  #namedAtMs = new Map<string, number>()
+
+  constructor(deps: PruneDeps) {
+    this.#deps = deps
   }
-  return jittered(WAIT_MS, ports)
+
+  /** Prunes once and returns how long to wait. */
+  async step(): Promise<number> {
+    const { store, ports, emit, retentionMs } = this.#deps
+    try {
+      const { days, rows, postponed, isDone } = await store.prune({ retentionMs })
+      if (days.length > 0 || rows > 0) emit({ name: 'prune.done', days, rows })
+      this.#name(postponed)
+      if (!isDone) return jittered(GO_ON_MS, ports)
+    } catch (error) {
+      // A role that may not do it now may not a second later either: it is said once a turn, not as often as for a lost store.
+      if (!isHoldfastError(error, 'access_denied')) throw error
+      emit({ name: 'store.failed', during: 'prune', error })
+    }
+    return jittered(WAIT_MS, ports)
+  }
+
+  #name(postponed: readonly PostponedDay[]): void {
+    const nowMs = this.#deps.ports.clock.monotonic()
+    const before = this.#namedAtMs
+    this.#namedAtMs = new Map()
+    for (const { day, why } of postponed) {
+      const namedAtMs = before.get(day)
+      const isNews = namedAtMs === undefined || nowMs - namedAtMs >= AGAIN_MS
+      this.#namedAtMs.set(day, isNews ? nowMs : namedAtMs)
+      if (isNews) this.#deps.emit({ name: 'prune.postponed', day, why })
+    }
+  }
 }

@@ -23,8 +23,8 @@ export interface RunScope {
   readonly hasListeners: () => boolean
   readonly random: () => number
   readonly tracer: JobTracer | null
-  /** Whether the lease of a job has ended in the store; asks until the store answers. */
-  readonly isGone: (held: HeldJob) => Promise<boolean>
+  /** What the store knows of a lease; asks until the store answers. */
+  readonly fateOf: (held: HeldJob) => Promise<'held' | 'settled' | 'lost'>
   /** The store said that a lease no longer holds. */
   readonly onLost: (held: HeldJob) => void
   /** Called once for each job when its settlement is known, or when it needs none. */
@@ -122,6 +122,10 @@ export class RunContext implements JobContext, FailableContext {
     held.isCompleting = false
     this.#scope.onLost(held)
     throw leaseLost(held)
+  }
+
+  runsIn(scope: unknown): boolean {
+    return this.#scope === scope && this.#held.phase !== 'ended'
   }
 
   failUncaught(error: unknown): void {

@@ -3,10 +3,14 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { HandlerFunction, JobContext } from '../core/definition.js'
+import { HoldfastError } from '../core/errors.js'
 
-/** A context that can also be told that its handler failed outside of its promise. */
+/** What this library knows of a context beside what its handler does. */
 export interface FailableContext extends JobContext {
+  /** Tells it that its handler failed outside of its promise. */
   failUncaught(error: unknown): void
+  /** True while its handler runs, and what it shares with others of its worker is this. */
+  runsIn(scope: unknown): boolean
 }
 
 const storage = new AsyncLocalStorage<FailableContext>()
@@ -14,6 +18,20 @@ const storage = new AsyncLocalStorage<FailableContext>()
 /** The context of the job whose handler the calling code runs under, or null outside of handlers. */
 export function currentJob(): JobContext | null {
   return storage.getStore() ?? null
+}
+
+/**
+ * The `wrong_state` to raise in the code of a handler that runs in this scope, or null elsewhere: what waits for running jobs can't be waited for by one. Such
+ * a job would take its worker along, be given back with its attempt as at any shutdown, and take the next worker.
+ */
+export function ownHandlerError(scope: unknown, call: string): HoldfastError | null {
+  const ctx = storage.getStore()
+  if (ctx === undefined || !ctx.runsIn(scope)) return null
+  return new HoldfastError(
+    'wrong_state',
+    `${call} was called by the handler of job ${ctx.id} ("${ctx.type}"), which it would wait for: a handler cannot stop its own worker; let it return, and stop from outside, as on the signal of process.kill(process.pid, 'SIGTERM')`,
+    { details: { id: ctx.id } },
+  )
 }
 
 /** Calls a handler so that everything it starts knows its job. */

@@ -1,14 +1,16 @@
 // Keeps a worker's leases alive: starts the heartbeat thread where the store has a way to extend from one, watches over
 // it, and falls back to the main thread when there is none or it will not run.
 
+import { existsSync } from 'node:fs'
 import { Worker as Thread } from 'node:worker_threads'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit, HoldfastEvent } from '../core/events.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { ExtenderSpec, Store } from '../core/store.js'
-import type { HeartbeatThreadStart } from './heartbeat-thread.js'
+import { HEARTBEAT_CODE } from './heartbeat-code.js'
 import { BLOCKED_AFTER_MS, type KeeperReport, LeaseKeeper, tickMs } from './lease-keeper.js'
 import type { LeaseTable } from './lease-table.js'
+import type { HeartbeatThreadStart } from './run-heartbeat.js'
 
 // A thread that ends this often without one extension in between cannot run here, e.g. in a bundle that left it out.
 const STARTS_MAX = 5
@@ -86,7 +88,9 @@ export class Heartbeat {
     const { table, leaseMs, heartbeatMs } = this.#deps
     const start: HeartbeatThreadStart = { buffer: table.buffer, extender, leaseMs, heartbeatMs }
     this.#starts++
-    const thread = new Thread(new URL('./heartbeat-thread.js', import.meta.url), {
+    const { source, isCode } = threadSource()
+    const thread = new Thread(source, {
+      eval: isCode,
       workerData: start,
       name: 'holdfast-heartbeat',
       resourceLimits: { maxOldGenerationSizeMb: 64 },
@@ -139,6 +143,16 @@ export class Heartbeat {
     this.#starts = 0
     this.#deps.onExtended(report)
   }
+}
+
+/** The thread's file; where a bundler has left none, its text. */
+function threadSource(): { readonly source: URL | string; readonly isCode: boolean } {
+  // A bundle in CommonJS has no address of its own.
+  const here = import.meta.url as string | undefined
+  const file = here === undefined ? null : new URL('./heartbeat-thread.js', here)
+  if (file !== null && existsSync(file)) return { source: file, isCode: false }
+  if (HEARTBEAT_CODE !== null) return { source: HEARTBEAT_CODE, isCode: true }
+  return { source: file ?? './heartbeat-thread.js', isCode: false }
 }
 
 function isMissing(cause: unknown): boolean {

@@ -20,7 +20,7 @@ export function cancelHeld(held: HeldJob, scope: RunScope, deadlines: Deadlines)
 
 /** The lease no longer holds: nothing this run writes is accepted any more. */
 export function loseHeld(held: HeldJob, scope: RunScope, deadlines: Deadlines): void {
-  // A handler that settles in its own transaction ends the lease by that; it is asked about when the handler ends.
+  // A handler that settles in its own transaction ends the lease by that: only `loseCompleting` knows whether it did.
   if (held.isLost || held.isCompleting || held.phase === 'ended') return
   held.isLost = true
   const { id, type, queue, fence } = held.job
@@ -31,6 +31,12 @@ export function loseHeld(held: HeldJob, scope: RunScope, deadlines: Deadlines): 
     deadlines.grace(held)
     held.abort('lease_lost', `the lease of job ${id} (fence ${fence}) is lost: it ran out, and the job runs elsewhere`)
   }
+}
+
+/** The store said that the job of a handler that called complete() was not settled by it: its transaction was rolled back. */
+export function loseCompleting(held: HeldJob, scope: RunScope, deadlines: Deadlines): void {
+  held.isCompleting = false
+  loseHeld(held, scope, deadlines)
 }
 
 /** The worker stops: the handler is told, and its worker decides how long to wait. */

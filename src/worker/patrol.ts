@@ -4,7 +4,7 @@
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
 import type { Ports, Timer } from '../core/ports.js'
-import type { Extension, Store } from '../core/store.js'
+import type { Store, Watch } from '../core/store.js'
 import { writeNotes } from './notes.js'
 import type { Slots } from './slots.js'
 
@@ -18,7 +18,7 @@ export interface PatrolDeps {
   readonly ports: Ports
   readonly emit: Emit
   readonly slots: Slots
-  readonly onWatched: (extension: Extension) => void
+  readonly onWatched: (watch: Watch) => void
 }
 
 /** The rounds of one worker. */

@@ -147,11 +147,18 @@ function concludeThrown(held: HeldJob, scope: RunScope, thrown: unknown): void {
 
 /** Asks the store whether the handler's own transaction settled the job, for as long as the job has its slot. */
 async function confirmCompletion(held: HeldJob, scope: RunScope, failure: { thrown: unknown } | null): Promise<void> {
-  const isSettled = await scope.isGone(held)
+  const fate = await scope.fateOf(held)
   if (held.phase === 'ended') return
-  if (isSettled) {
+  if (fate === 'settled') {
     end(held, scope, { settlement: null, outcome: 'succeeded' })
     emitCompleted(held, scope)
+    return
+  }
+  if (fate === 'lost') {
+    // Its transaction was rolled back, and by then the lease had run out: the job belongs to another run.
+    held.isCompleting = false
+    scope.onLost(held)
+    letGo(held, scope)
     return
   }
   held.isCompleting = false

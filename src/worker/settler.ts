@@ -18,6 +18,8 @@ const BATCH_BYTES_MAX = 4 * 1024 * 1024
 const BATCH_WORTH = 64
 const GAP_FACTOR = 2
 const GAP_MS_MAX = 50
+// A job that its handler's transaction, left open, holds locked is sent again after this time.
+const LOCKED_WAIT_MS = 1_000
 
 export interface SettlerDeps {
   readonly store: Store
@@ -37,6 +39,7 @@ export class Settler {
   #gathering: HeldJob[] = []
   #head = 0
   #isBusy = false
+  #locked = 0
   #nextMs = Number.NEGATIVE_INFINITY
   #onIdle: (() => void)[] = []
 
@@ -63,7 +66,7 @@ export class Settler {
 
   /** Resolves when every settlement has been answered. */
   whenIdle(): Promise<void> {
-    if (!this.#isBusy) return Promise.resolve()
+    if (!this.#isBusy && this.#locked === 0) return Promise.resolve()
     return new Promise((resolve) => this.#onIdle.push(resolve))
   }
 
@@ -83,6 +86,11 @@ export class Settler {
       this.#deps.onFlushed()
     }
     this.#isBusy = false
+    this.#tellIdle()
+  }
+
+  #tellIdle(): void {
+    if (this.#isBusy || this.#locked > 0) return
     for (const tell of this.#onIdle.splice(0)) tell()
   }
 
@@ -123,8 +131,19 @@ export class Settler {
       const held = batch[index]!
       let answer = answers[index]
       if (answer?.id !== held.id) answer = answers.find(({ id, fence }) => id === held.id && fence === held.fence)
-      this.#deps.onDone(held, answer ?? null)
+      if (answer?.result === 'locked') void this.#sendLater(held)
+      else this.#deps.onDone(held, answer ?? null)
     }
+  }
+
+  // Somebody's transaction decides about the job. Its lease is extended meanwhile, like that of any job in hand.
+  async #sendLater(held: HeldJob): Promise<void> {
+    this.#locked++
+    await sleep(this.#deps.ports.timers, LOCKED_WAIT_MS, this.#giveUp.signal)
+    this.#locked--
+    if (this.#giveUp.signal.aborted) this.#abandon([held])
+    else this.add(held)
+    this.#tellIdle()
   }
 
   // One bad row must not hold up its neighbours: halve until it stands alone, then send it bare.

@@ -271,15 +271,11 @@ export class Slots {
     if (leases.length === 0) return []
     // By both: a job that was lost here and claimed here again is in hand twice.
     const names = new Set(leases.map(leaseName))
-    return this.#inHand().filter((held) => names.has(leaseName(held)))
+    return this.inHand().filter((held) => names.has(leaseName(held)))
   }
 
-  /** All that is in hand of one job. */
-  findById(id: string): HeldJob[] {
-    return this.#inHand().filter((held) => held.id === id)
-  }
-
-  #inHand(): HeldJob[] {
+  /** All jobs in hand, waiting and running. */
+  inHand(): HeldJob[] {
     return [...this.#running, ...this.#stillWaiting()]
   }
 

@@ -9,6 +9,7 @@
 //
 //   heartbeat.ts  extends its lease (lease-table.ts, lease-keeper.ts) from a thread of its own (heartbeat-thread.ts)
 //   deadlines.ts  ends its patience when the timeout is over
+//   cancel-hints.ts  hears that it may have been cancelled, and asks the store
 //   patrol.ts     asks whether it was cancelled, writes its notes (notes.ts), and gives back what waits too long
 //   interrupt.ts  tells it to stop: a cancel, a lost lease, a shutdown
 //   life-sign.ts  shows that the worker lives
@@ -18,19 +19,21 @@ import { Contact } from '../core/contact.js'
 import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import { type Lease, type NewJob, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/job.js'
+import { type Lease, leaseName, type NewJob, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/job.js'
 import type { Offer } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { JobState } from '../core/states.js'
-import type { Extension, SettleResult, Store } from '../core/store.js'
+import type { Extension, SettleResult, Store, Watch } from '../core/store.js'
 import type { JobTracer } from '../core/tracer.js'
+import { CancelHints } from './cancel-hints.js'
 import type { RunScope } from './context.js'
+import { ownHandlerError } from './current-job.js'
 import { Deadlines } from './deadlines.js'
 import { Fetcher } from './fetcher.js'
 import { Heartbeat } from './heartbeat.js'
 import type { HeldJob } from './held-job.js'
-import { abortForShutdown, cancelHeld, giveUpStuck, loseHeld } from './interrupt.js'
+import { abortForShutdown, cancelHeld, giveUpStuck, loseCompleting, loseHeld } from './interrupt.js'
 import { LeaseTable } from './lease-table.js'
 import { LifeSign } from './life-sign.js'
 import { resolveDrain, resolveWorkerOptions, type WorkerOptions, type WorkerSettings } from './options.js'
@@ -74,6 +77,7 @@ export class Worker {
   readonly #settler: Settler
   readonly #heartbeat: Heartbeat
   readonly #patrol: Patrol
+  readonly #cancelHints: CancelHints
   readonly #lifeSign: LifeSign
   readonly #drainOver = new AbortController()
   #drainTimer: Timer | null = null
@@ -102,7 +106,7 @@ export class Worker {
       hasListeners,
       random: () => ports.random.float(),
       tracer: deps.tracer ?? null,
-      isGone: (held) => this.#isGone(held),
+      fateOf: (held) => this.#fateOf(held),
       onLost: (held) => loseHeld(held, this.#scope, this.#deadlines),
       onEnded: (held) => this.#onEnded(held),
     }
@@ -145,8 +149,9 @@ export class Worker {
         this.#onWatched(extended)
       },
     })
-    const onWatched = (extension: Extension) => this.#onWatched(extension)
+    const onWatched = (watch: Watch) => this.#onPatrolled(watch)
     this.#patrol = new Patrol({ store, ports, emit, slots: this.#slots, onWatched })
+    this.#cancelHints = new CancelHints({ store, ports, emit, slots: this.#slots, onWatched })
     this.#lifeSign = new LifeSign({ store, ports, emit, read: () => this.#readBeat() })
   }
 
@@ -170,13 +175,20 @@ export class Worker {
   /**
    * Claims no more, gives back what waits, lets running jobs finish for the drain time (`drain`, else the worker's own;
    * null waits for ever), then aborts and releases the rest and resolves when every settlement has been answered. Called
-   * again it shortens the drain when it asks for less.
+   * again it shortens the drain when it asks for less. Raises `wrong_state` in a handler that this worker runs.
    */
   stop(options: { readonly drain?: Duration | null } = {}): Promise<void> {
     checkKeys('stop', options, ['drain'])
+    const refusal = this.ownHandlerError('stop()')
+    if (refusal !== null) return Promise.reject(refusal)
     this.#drainFor(options.drain === undefined ? this.#settings.drainMs : resolveDrain(options.drain))
     this.#stopping ??= this.#stop()
     return this.#stopping
+  }
+
+  /** The error to raise when the calling code is a handler that this worker runs, else null. `call` names what was called. */
+  ownHandlerError(call: string): HoldfastError | null {
+    return ownHandlerError(this.#scope, call)
   }
 
   /** True from `start()` until `stop()` is called. */
@@ -242,9 +254,7 @@ export class Worker {
   #listen(): void {
     this.#unlisten = this.#deps.store.listen({
       ready: (queue) => this.#fetcher.wake(queue),
-      cancel: (id) => {
-        for (const held of this.#slots.findById(id)) cancelHeld(held, this.#scope, this.#deadlines)
-      },
+      cancel: (id) => this.#cancelHints.hear(id),
     })
   }
 
@@ -295,15 +305,24 @@ export class Worker {
     for (const held of this.#slots.find(cancelled)) cancelHeld(held, this.#scope, this.#deadlines)
   }
 
-  async #isGone({ id, fence }: Lease): Promise<boolean> {
+  /** What a patrol was told. Of a handler that called complete() it says more than a heartbeat: whether its transaction settled. */
+  #onPatrolled(watch: Watch): void {
+    const isSettled = new Set(watch.settled.map(leaseName))
+    for (const held of this.#slots.find(watch.lost)) {
+      if (held.isCompleting && !isSettled.has(leaseName(held))) loseCompleting(held, this.#scope, this.#deadlines)
+    }
+    this.#onWatched(watch)
+  }
+
+  async #fateOf({ id, fence }: Lease): Promise<'held' | 'settled' | 'lost'> {
     const contact = new Contact(this.#deps, 'watch')
     for (;;) {
       try {
-        const { lost } = await this.#deps.store.watch([{ id, fence }])
+        const { lost, settled } = await this.#deps.store.watch([{ id, fence }])
         contact.found()
-        return lost.length > 0
+        return settled.length > 0 ? 'settled' : lost.length > 0 ? 'lost' : 'held'
       } catch (error) {
-        if (this.#state === 'stopped') return false
+        if (this.#state === 'stopped') return 'held'
         await sleep(this.#deps.ports.timers, contact.lost(error))
       }
     }
@@ -365,7 +384,7 @@ export class Worker {
     await this.#settler.whenIdle()
     this.#unlisten()
     this.#deadlines.stop()
-    await Promise.all([this.#patrol.stop(), this.#heartbeat.stop(), this.#lifeSign.stop()])
+    await Promise.all([this.#patrol.stop(), this.#cancelHints.stop(), this.#heartbeat.stop(), this.#lifeSign.stop()])
     this.#state = 'stopped'
     emit({ name: 'worker.stopped', worker: this.id, released: this.#released })
   }

@@ -233,6 +233,24 @@ describe('one job, one queue, one schedule', SLOWLY, () => {
     await eventually(() => rowCount(page)).toBe(1)
   })
 
+  test('who is kept to a queue is not offered its retention, and changes the rest', async () => {
+    await desk.holdfast.setQueue('tenant', { retention: '30d' })
+    const scopes = ['read', 'operate'] as const
+    const { secret } = await desk.holdfast.createKey({ name: 'tenant', scopes, queues: ['tenant'] })
+    const page = await desk.visit('/queues/tenant', { isSignedIn: false, expects: /401/ })
+    await page.getByLabel('Token').fill(secret)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+
+    await page.getByRole('button', { name: 'Settings' }).click()
+    await page.getByRole('textbox', { name: 'Attempts' }).fill('7')
+    expect(await page.getByRole('textbox', { name: 'Finished jobs kept' }).count()).toBe(0)
+    await page.getByRole('button', { name: 'Save settings' }).click()
+
+    await eventually(() => page.locator('.page-body').textContent()).toMatch(/Attempts\s*7/)
+    const set = (await desk.holdfast.queues()).find(({ name }) => name === 'tenant')!.settings
+    expect(set).toEqual({ limits: { maxAttempts: 7 }, retentionMs: 30 * 86_400_000 })
+  })
+
   test('a queue is paused after a question, and resumed', async () => {
     const page = await desk.visit('/queues')
 

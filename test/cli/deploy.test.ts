@@ -44,6 +44,16 @@ describe('compose.yaml', () => {
     expect(existsSync(join(ROOT, MAIN))).toBe(true)
   })
 
+  test('has no password of its own: without those of the environment nothing starts', () => {
+    const text = read('compose.yaml')
+    const variables = [...text.matchAll(/\$\{([A-Z_]+)([^}]*)\}/g)].map(([, name, rest]) => [name, rest])
+
+    expect(variables.map(([name]) => name)).toEqual(['POSTGRES_PASSWORD', 'POSTGRES_PASSWORD', 'GRAFANA_PASSWORD'])
+    for (const [name, rest] of variables) expect(rest).toBe(`:?set ${name}, see deploy/README.md`)
+    expect(text).not.toMatch(/PASSWORD: (?!\$\{)/)
+    expect(read('README.md')).toContain('POSTGRES_PASSWORD=%s')
+  })
+
   test.each(lines)('$name uses only options its command has', async ({ words }) => {
     const flags = words.filter((word) => word.startsWith('--'))
     const path = words[0] === 'keys' ? words.slice(0, 2) : words.slice(0, 1)
@@ -72,7 +82,7 @@ describe('compose.yaml', () => {
     const { words } = lines.find(({ name }) => name === 'server')!
     const args = words.map((word) => (word === valueIn('server', '--port') ? '0' : word))
     const server = start([...args, '--json'], store.at)
-    const { port } = JSON.parse(await server.line(/"signInUrl"/)) as { port: number }
+    const { port } = JSON.parse(await server.line(/"signInFile"/)) as { port: number }
     const made = await store.holdfastCommand(lines.find(({ name }) => name === 'scrape-key')!.words)
     // As names of containers reach it; fetch sets its own Host.
     const ask = (authorization: string) => askAs({ port, host: valueIn('server', '--allow-host')!, authorization })

@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeProject, run, start } from './support.js'
 
@@ -67,7 +69,7 @@ describe('dev', () => {
   })
 
   test(
-    'the address it prints opens the dashboard and shows the jobs that run, also where its port is taken',
+    'the address it writes opens the dashboard and shows the jobs that run, also where its port is taken',
     SLOW,
     async () => {
       const blocker = createServer()
@@ -76,12 +78,13 @@ describe('dev', () => {
       })
       onTestFinished(() => void blocker.close())
       const cwd = await makeProject()
-      const running = start(['dev', '--url', 'memory:', '--port', String(port)], { cwd })
+      const running = start(['dev', '--url', 'memory:', '--port', String(port), '--sign-in-file', 'sign-in'], { cwd })
 
-      const line = await running.line(/^ {2}open {6}http:\/\/localhost:\d+\/\?token=\S+$/)
+      await running.line(/^ {2}open {6}http:\/\/localhost:\d+$/)
+      await running.line(/an address that signs in once is in \/\S+\/sign-in/)
       await running.line(new RegExp(`Port ${port} is taken by another program, so it is on \\d+$`))
       await running.line(/greet +[0-9a-f]{6} {2}succeeded/)
-      const address = new URL(/http\S+/.exec(line)![0])
+      const address = new URL(readFileSync(join(cwd, 'sign-in'), 'utf8').trim())
       const signedIn = await fetch(address, { redirect: 'manual' })
       const cookie = signedIn.headers.get('set-cookie')!.split(';')[0]!
       const again = await fetch(address, { redirect: 'manual' })

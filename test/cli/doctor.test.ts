@@ -2,6 +2,7 @@ import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { checksOf, durabilityOf } from '../../src/cli/doctor/checks.js'
 import type { Facts } from '../../src/cli/doctor/inspect.js'
+import { defineJob } from '../../src/client/define-job.js'
 import type { Horizon, PostgresHealth } from '../../src/core/operating.js'
 import { openTestStore } from './store.js'
 import { run } from './support.js'
@@ -10,6 +11,7 @@ const store = openTestStore('doctor')
 
 const SETTINGS: PostgresHealth['settings'] = {
   synchronousCommit: 'on',
+  synchronousCommitOfRole: 'on',
   fsync: true,
   fullPageWrites: true,
   autovacuum: true,
@@ -28,6 +30,7 @@ const POSTGRES: PostgresHealth = {
   databaseBytes: 1,
   roundTripMs: 1,
   hasPooler: false,
+  postponedDays: [],
   tables: [],
 }
 
@@ -41,9 +44,8 @@ function factsWith(
   return {
     migrations: { schema: 'holdfast', applied: [{ number: 1, name: 'first', appliedAt: new Date(0) }], missing: [] },
     health: { kind: 'postgres', version: 'PostgreSQL 18.1', isDurable: true, nowMs: 0, postgres: all },
-    synchronousCommit: all.settings.synchronousCommit,
     clockOffsetMs: 3,
-    overview: { nowMs: 0, queues: [], isExact: true },
+    overview: { nowMs: 0, queues: [], total: 0, isExact: true },
     ...more,
   }
 }
@@ -76,6 +78,12 @@ describe('the checks', () => {
       facts: factsWith({}, { fullPageWrites: false }),
     },
     {
+      name: 'retention',
+      level: 'warning',
+      mend: "holdfast jobs list --filter 'state:dead'  # requeue or discard them",
+      facts: factsWith({ postponedDays: [{ day: '2026-03-01', why: 'more than 100000 of its jobs are dead' }] }),
+    },
+    {
       name: 'synchronous_commit',
       level: 'failed',
       mend: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
@@ -85,7 +93,7 @@ describe('the checks', () => {
       name: 'synchronous_commit',
       level: 'warning',
       mend: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
-      facts: factsWith({}, { synchronousCommit: 'off' }, { synchronousCommit: 'on' }),
+      facts: factsWith({}, { synchronousCommitOfRole: 'local' }),
     },
     { name: 'writable', level: 'failed', mend: 'the primary', facts: factsWith({ inRecovery: true }) },
     {
@@ -134,6 +142,18 @@ describe('the checks', () => {
       level: 'warning',
       mend: 'RESET statement_timeout;',
       facts: factsWith({}, { statementTimeout: '5s' }),
+    },
+    {
+      name: 'schedules',
+      level: 'warning',
+      mend: 'holdfast schedules list',
+      facts: factsWith({}, {}, { late: { name: 'nightly', queue: 'reports', lateMs: 20_000, count: 3 } }),
+    },
+    {
+      name: 'schedules',
+      level: 'warning',
+      mend: 'holdfast schedules resume nightly',
+      facts: factsWith({}, {}, { late: null, ahead: { name: 'nightly', count: 2 } }),
     },
     { name: 'clock', level: 'warning', mend: 'timedatectl', facts: factsWith({}, {}, { clockOffsetMs: -90_000 }) },
   ])('$name is $level, and what mends it is printed: $mend', ({ name, level, mend, facts }) => {
@@ -206,6 +226,62 @@ describe('doctor', () => {
       if (check.level !== 'ok' || tries === 30) return check
     }
   }
+
+  test('names the schedule whose tick has waited longest', async () => {
+    const sql = new pg.Client({ connectionString: store.url })
+    await sql.connect()
+    // One that no process can read stays due.
+    const late = `INSERT INTO "${store.schema}".schedules (name, settings, next_at)
+      VALUES ('forgotten', '{"name":"forgotten","queue":"reports","cron":"none","zone":"UTC"}', clock_timestamp() - interval '1 hour')`
+    await sql.query(late)
+    try {
+      const { stdout } = await store.holdfastCommand(['doctor'])
+
+      expect(stdout).toMatch(/^warning +schedules +"forgotten" of reports should have fired \d+ (min|h) ago/m)
+    } finally {
+      await sql.query(`DELETE FROM "${store.schema}".schedules WHERE name = 'forgotten'`)
+      await sql.end()
+    }
+  })
+
+  test('names a schedule that waits because the clock was ahead when it fired, until it is resumed', async () => {
+    const sql = new pg.Client({ connectionString: store.url })
+    await sql.connect()
+    await store.holdfast.schedule('early', { cron: '0 4 * * *', job: 'work' })
+    const inDays = (days: number) => `clock_timestamp() + interval '${days} days'`
+    await sql.query(
+      `UPDATE "${store.schema}".schedules SET last_at = ${inDays(4)}, next_at = ${inDays(5)} WHERE name = 'early'`,
+    )
+    await sql.end()
+
+    const before = await store.holdfastCommand(['doctor'])
+    await store.holdfastCommand(['schedules', 'pause', 'early'])
+    await store.holdfastCommand(['schedules', 'resume', 'early'])
+    const after = await store.holdfastCommand(['doctor'])
+    await store.holdfast.unschedule('early')
+
+    expect(before.stdout).toMatch(/^warning +schedules +"early" fired last when the server's clock was ahead/m)
+    expect(after.stdout).toMatch(/^ok +schedules /m)
+  })
+
+  test('tells of a row that a hand wrote into the queue and a claim removed', async () => {
+    const sql = new pg.Client({ connectionString: store.url })
+    await sql.connect()
+    const before = await store.holdfastCommand(['doctor'])
+    await store.holdfast.enqueue('strayed', null, { queue: 'strayed' })
+    await sql.query(`INSERT INTO "${store.schema}".ready SELECT * FROM "${store.schema}".ready WHERE queue = 'strayed'`)
+    await sql.end()
+    const strayed = defineJob('strayed', { queue: 'strayed' })
+    const worker = store.holdfast.worker({ queues: ['strayed'], handlers: [strayed.handle(() => {})] })
+    await worker.tick()
+    await worker.stop()
+
+    const after = await store.holdfastCommand(['doctor'])
+
+    expect(before.stdout).toMatch(/^ok +strays +no row was removed/m)
+    expect(after.stdout).toMatch(/^warning +strays +a row that should not have been there was removed from the queue/m)
+    expect(after.stdout).toContain('holdfast audit --action remove_stray')
+  })
 
   test('a role that commits without waiting, or may only read, is told with what mends it', async () => {
     const role = `doctor_${process.pid}`

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { postgresStore } from '../../src/stores/postgres/index.js'
 import { dropSchema, testServerUrl } from '../support/postgres.js'
 import { makeProject, type RunOptions, run, start } from './support.js'
 
@@ -7,6 +8,10 @@ const url = testServerUrl()
 const schema = `cli_jobs_${randomBytes(4).toString('hex')}`
 const at: RunOptions = { env: { HOLDFAST_URL: url, HOLDFAST_SCHEMA: schema } }
 
+beforeAll(async () => {
+  const store = await postgresStore(url, { schema })
+  await store.close()
+})
 afterAll(() => dropSchema(url, schema))
 
 async function enqueue(...args: string[]): Promise<string> {

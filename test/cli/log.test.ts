@@ -80,7 +80,7 @@ describe('secrets', () => {
       const log = ['--log-format', format, '--log-level', 'debug']
       const worker = start(['worker', './jobs.js', '--metrics-port', '0', ...log], { cwd, env })
       const server = start(['server', '--json', '--port', '0', ...log], { cwd, env })
-      const { url: at } = JSON.parse(await server.line(/"signInUrl"/)) as { url: string }
+      const { url: at } = JSON.parse(await server.line(/"signInFile"/)) as { url: string }
       const metricsUrl = /http:\/\/127[^\s"]+\/metrics/.exec(await worker.line(/http:\/\/127\S+\/metrics/))![0]
       const headers = {
         authorization: `Bearer ${env.HOLDFAST_TOKEN}`,

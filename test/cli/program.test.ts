@@ -68,7 +68,7 @@ describe('usage', () => {
     { line: 'server --port 70000', says: 'port must be a whole number from 0 to 65535' },
     { line: 'server --host 0.0.0.0', says: '--api-keys (make one with `holdfast keys create`)' },
     { line: 'server --base-path queue/', says: 'basePath must be' },
-    { line: 'server --trust-proxy nowhere', says: 'proxy.peers must be addresses or networks' },
+    { line: 'server --trust-proxy 127.0.0.1', says: '--trust-proxy needs a secret that the proxy shows' },
     { line: 'server --proxy-header x-user', says: 'give their addresses with --trust-proxy' },
     { line: 'server --allow-host Queue.Example.com', says: 'a host must be as browsers send it' },
     { line: '', says: 'Usage: holdfast' },
@@ -85,6 +85,31 @@ describe('usage', () => {
 
     expect(code).toBe(2)
     expect(stderr).toContain("from env 'HOLDFAST_CONCURRENCY' is invalid")
+  })
+})
+
+describe('options that every command takes', () => {
+  const shown = async (line: readonly string[], env: Record<string, string> = {}) => {
+    const { code, stdout } = await run(line, { env })
+    expect(code).toBe(0)
+    const { settings } = JSON.parse(stdout) as { settings: { name: string; value: string }[] }
+    return settings.filter(({ name }) => name === 'url' || name === 'schema').map(({ value }) => value)
+  }
+
+  test.each([
+    { where: 'before the command', line: '--url postgres://a/b --schema jobs --json config show' },
+    { where: 'between a group and its command', line: 'config --url postgres://a/b --schema jobs --json show' },
+    { where: 'here and there', line: '--json config --schema jobs show --url postgres://a/b' },
+    { where: 'twice, the later one winning', line: '--url x --schema jobs --json config show --url postgres://a/b' },
+  ])('$where', async ({ line }) => {
+    expect(await shown(line.split(' '), { HOLDFAST_SCHEMA: 'elsewhere' })).toEqual(['postgres://a/b', 'jobs'])
+  })
+
+  test('one that a command does not take is refused, not dropped', async () => {
+    const { code, stderr } = await run(['--json', 'completion', 'bash'])
+
+    expect(code).toBe(2)
+    expect(stderr).toContain('completion takes no option --json')
   })
 })
 

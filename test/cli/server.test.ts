@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -16,14 +16,14 @@ export const handlers = [defineJob('greet', { queue: 'hello' }).handle((payload)
 
 interface Announced {
   readonly url: string
-  readonly signInUrl: string
+  readonly signInFile: string | null
   readonly port: number
 }
 
 /** A server on any free port; resolves when it listens. */
 async function startServer(...args: string[]): Promise<Announced & { readonly running: Running }> {
   const running = start(['server', '--json', '--port', '0', ...args], store.at)
-  return { running, ...JSON.parse(await running.line(/"signInUrl"/)) }
+  return { running, ...JSON.parse(await running.line(/"signInFile"/)) }
 }
 
 interface Sent {
@@ -41,8 +41,12 @@ async function curl(url: string, key: string, body: unknown): Promise<Sent> {
 }
 
 describe('server', () => {
-  test('prints one line of JSON, and its address signs in once', async () => {
-    const { running, url, signInUrl } = await startServer()
+  test('prints one line of JSON; the address that signs in once is in a file for its owner alone', async () => {
+    const file = join(await makeProject(), 'sign-in')
+    writeFileSync(file, 'of an earlier run', { mode: 0o644 })
+    const { running, url, signInFile } = await startServer('--sign-in-file', file)
+    const signInUrl = readFileSync(file, 'utf8').trim()
+    const { mode } = statSync(file)
 
     const first = await fetch(signInUrl, { redirect: 'manual' })
     const cookie = first.headers.get('set-cookie')!.split(';')[0]!
@@ -52,24 +56,38 @@ describe('server', () => {
     const { code, stdout, stderr } = await running.ended
 
     expect(url).toMatch(/^http:\/\/localhost:\d+$/)
+    expect(signInFile).toBe(file)
+    expect(mode & 0o777).toBe(0o600)
     expect(me.status).toBe(200)
     expect(second.headers.get('set-cookie')).toBeNull()
     expect(code).toBe(0)
     expect(stdout.trim().split('\n')).toHaveLength(1)
-    // The token is for whoever reads the answer, not for the log.
-    expect(stderr).not.toContain(new URL(signInUrl).searchParams.get('token'))
+    expect(`${stdout}${stderr}`).not.toContain('token=')
+    expect(existsSync(file)).toBe(false)
   })
 
-  test('says for people what to open, on stderr', async () => {
-    const running = start(['server', '--port', '0', '--log-format', 'pretty'], store.at)
+  test('a link in the place of the file is not written through', async () => {
+    const cwd = await makeProject()
+    writeFileSync(join(cwd, 'elsewhere'), 'mine')
+    symlinkSync(join(cwd, 'elsewhere'), join(cwd, 'sign-in'))
 
-    await running.line(/^open http:\/\/localhost:\d+\/\?token=\S+$/)
+    await startServer('--sign-in-file', join(cwd, 'sign-in'))
+
+    expect(readFileSync(join(cwd, 'elsewhere'), 'utf8')).toBe('mine')
+    expect(readFileSync(join(cwd, 'sign-in'), 'utf8')).toContain('?token=')
+  })
+
+  test.each(['pretty', 'json'])('prints no token where it is not read on a terminal, log format %s', async (format) => {
+    const running = start(['server', '--port', '0', '--log-format', format], store.at)
+
+    await running.line(/^open http:\/\/localhost:\d+$/)
+    await running.line(/sign in with an API key \(`holdfast keys create`\), or start with --sign-in-file/)
     running.signal('SIGINT')
     const { code, stdout, stderr } = await running.ended
 
     expect(code).toBe(0)
     expect(stdout).toBe('')
-    expect(stderr).toMatch(/^stopped$/m)
+    expect(stderr).not.toContain('token=')
   })
 
   test('a job sent with curl is run by a worker of another process; its key again answers 200 with the same id', async () => {
@@ -104,7 +122,7 @@ describe('server', () => {
 
   test('answers to the hosts it was given and to its own, and to no others', async () => {
     const args = ['server', '--json', '--port', '0', '--allow-host', 'queue.example.com']
-    const { port } = JSON.parse(await start(args, store.at).line(/"signInUrl"/)) as { port: number }
+    const { port } = JSON.parse(await start(args, store.at).line(/"signInFile"/)) as { port: number }
     const ask = async (host: string) => {
       const { stdout } = await promisify(execFile)('curl', [
         ...['-sS', '-o', '/dev/null', '-w', '%{http_code}', '-H', `Host: ${host}`, `http://127.0.0.1:${port}/healthz`],
@@ -124,7 +142,7 @@ describe('server', () => {
       ...store.at,
       cwd,
     })
-    const { url } = JSON.parse(await file.line(/"signInUrl"/)) as Announced
+    const { url } = JSON.parse(await file.line(/"signInFile"/)) as Announced
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
 
     const looked = await fetch(`${url}/v1/queues`, { headers })

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -8,6 +8,7 @@ import type { Holdfast } from '../../src/holdfast.js'
 import { dropSchema, testServerUrl } from '../support/postgres.js'
 import { makeProject, type Running, type RunOptions, run, start } from './support.js'
 
+const ROOT = join(import.meta.dirname, '..', '..')
 const url = testServerUrl()
 const schema = `cli_worker_${randomBytes(4).toString('hex')}`
 const at: RunOptions = { env: { HOLDFAST_URL: url, HOLDFAST_SCHEMA: schema } }
@@ -103,26 +104,21 @@ describe('the module', () => {
     for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 at once/)
   })
 
-  // What tsx does, as far as a test needs it: a loader that takes the types out.
-  const TSX = {
-    'package.json': '{ "name": "tsx", "type": "module", "exports": { "./esm/api": "./api.js" } }',
-    'api.js': `import { register as add } from 'node:module'
-      export const register = () => add('./loader.js', import.meta.url)`,
-    'loader.js': `import { readFileSync } from 'node:fs'
-      import { fileURLToPath } from 'node:url'
-      export const load = (url, context, next) => !url.endsWith('.ts') ? next(url, context) : {
-        format: 'module', shortCircuit: true,
-        source: readFileSync(fileURLToPath(url), 'utf8').replaceAll(': number', '') }`,
-  }
   const TYPED = `import { defineJob } from 'holdfast'
-    const answer: number = 1
-    export const handlers = [defineJob('quick').handle(() => answer)]`
+    import { answer } from './answer.js'
+    enum Kind { quick = 'quick' }
+    export const handlers = [defineJob(Kind.quick).handle((): number => answer)]`
+  // Found by the name its JavaScript will have, as TypeScript wants it.
+  const ANSWER = 'export const answer: number = 1'
 
-  test('may be TypeScript where the project has tsx', async () => {
-    const cwd = await makeProject({ 'jobs.ts': TYPED })
-    await mkdir(join(cwd, 'node_modules', 'tsx'))
-    for (const [name, text] of Object.entries(TSX)) await writeFile(join(cwd, 'node_modules', 'tsx', name), text)
-    const running = start(['worker', './jobs.ts', ...PRETTY], { ...at, cwd })
+  test.each([
+    { file: 'jobs.ts', type: 'module' },
+    { file: 'jobs.mts', type: 'commonjs' },
+    { file: 'jobs.ts', type: 'commonjs' },
+  ])('may be TypeScript where the project has tsx: $file, $type', async ({ file, type }) => {
+    const cwd = await makeProject({ [file]: TYPED, 'answer.ts': ANSWER, 'package.json': `{ "type": "${type}" }` })
+    await symlink(join(ROOT, 'node_modules', 'tsx'), join(cwd, 'node_modules', 'tsx'), 'junction')
+    const running = start(['worker', `./${file}`, ...PRETTY], { ...at, cwd })
 
     await running.line(/^worker \S+: 1 type in default, 10 at once/)
   })

@@ -160,8 +160,8 @@ const payloadCases: Case[] = [
 ]
 
 const operatorCases: Case[] = [
-  ['get: an id that is none', (c) => c.get('7'), 'invalid_option', /id must be a job id/],
-  ['get: an id in upper case', (c) => c.get(ID.toUpperCase()), 'invalid_option', /lower-case UUID/],
+  ['get: an id that is no text', (c) => c.get(7 as never), 'invalid_option', /id must be a job id/],
+  ['cancel: an id in upper case', (c) => c.cancel(ID.toUpperCase()), 'invalid_option', /lower-case UUID/],
   ['list: an unknown option', (c) => c.list({ sort: 'x' } as never), 'invalid_option', /list has no option "sort"/],
   ['list: an unknown state', (c) => c.list({ state: 'done' as never }), 'invalid_option', /state must be one of/],
   ['list: no page', (c) => c.list({ limit: 0 }), 'invalid_option', /limit must be a whole number from 1 to 200/],

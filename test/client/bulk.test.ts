@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { BulkRequest } from '../../src/client/bulk.js'
 import { finish, openClient } from './support.js'
 
 async function openDead(count: number) {
@@ -44,9 +45,35 @@ describe('bulk', () => {
     expect(limit).toBe(1_000_000)
   })
 
+  test.each(['', ' ', {}, 'queue:*', 'type:** queue:*'])(
+    'with the filter %j, which leaves no job out, it is done only when every job is meant',
+    async (filter) => {
+      const { client } = await openDead(2)
+      const ask = (said: object) => client.bulk({ action: 'discard', filter, ...said } as BulkRequest)
+
+      await expect(ask({})).rejects.toThrow(/leaves no job out: give all: true/)
+      await expect(ask({ all: false })).rejects.toThrow(/leaves no job out/)
+      expect(await client.bulks()).toEqual([])
+      expect(await ask({ dryRun: true })).toMatchObject({ can: 2 })
+      expect(await ask({ all: true })).toMatchObject({ state: 'waiting' })
+      expect(await ask({ expected: 2 })).toMatchObject({ state: 'waiting' })
+    },
+  )
+
+  test('does nothing when more jobs match than were expected, and never touches more', async () => {
+    const { client } = await openDead(3)
+
+    const refusal = await client.bulk({ action: 'discard', filter: 'type:a', expected: 2 }).catch((error) => error)
+
+    expect([refusal.code, refusal.details]).toEqual(['wrong_state', { expected: 2, matches: 3 }])
+    expect(await client.bulks()).toEqual([])
+    expect((await client.bulk({ action: 'discard', filter: 'type:a', expected: 3 })).limit).toBe(3)
+    expect((await client.bulk({ action: 'discard', filter: 'type:a', expected: 4, limit: 1 })).limit).toBe(1)
+  })
+
   test('can be ended', async () => {
     const { client } = await openDead(1)
-    const { id } = await client.bulk({ action: 'discard', filter: '' })
+    const { id } = await client.bulk({ action: 'discard', filter: 'type:a' })
 
     expect(await client.cancelBulk(id, { by: 'ann' })).toMatchObject({ id, state: 'cancelled' })
     expect(await client.getBulk(id)).toMatchObject({ state: 'cancelled' })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineJob } from '../../src/client/define-job.js'
 import type { NewJob } from '../../src/core/job.js'
-import { count, failure, faultyEnqueue, openClient, unavailable } from './support.js'
+import { count, failure, faultyEnqueue, gate, openClient, settled, unavailable } from './support.js'
 
 const ID = '0190a3c2-7b1e-7c2d-8e4f-1a2b3c4d5e6f'
 const add = defineJob('add', { input: z.object({ n: z.number() }), queue: 'sums' })
@@ -114,6 +114,99 @@ describe('enqueueMany', () => {
 
     expect(await error).toMatchObject({ code: 'store_unavailable', details: { written: 'unknown' } })
     expect((await error).message).toContain('did not confirm 2 jobs within 30s')
+  })
+
+  test.each([
+    ['without keys', {}],
+    ['with keys', { idempotencyKey: 'k' }],
+  ])('%s is answered at its deadline, and in doubt, when the store does not answer', async (_, options) => {
+    const { client, clock } = await openClient({
+      between: (inner) => faultyEnqueue(inner, { before: () => new Promise(() => {}) }),
+    })
+
+    const error = failure(client.enqueueMany([['a', null, options]]))
+    await clock.advance(30_000)
+
+    expect(await error).toMatchObject({ code: 'store_unavailable', details: { written: 'unknown' } })
+  })
+
+  test('is not tried again after its deadline', async () => {
+    const calls: (readonly NewJob[])[] = []
+    const late = gate()
+    const { client, clock } = await openClient({
+      between: (inner) =>
+        faultyEnqueue(
+          inner,
+          {
+            async before() {
+              await late.opened
+              throw unavailable()
+            },
+          },
+          calls,
+        ),
+    })
+    const error = failure(client.enqueueMany(note, ['a']))
+    await clock.advance(30_000)
+    await error
+    late.open()
+    await clock.advance(5_000)
+
+    expect(calls).toHaveLength(1)
+  })
+
+  test.each([
+    ['without keys', {}],
+    ['with keys', { idempotencyKey: 'k' }],
+  ])('%s that is under way is waited for by close()', async (_, options) => {
+    const answer = gate()
+    const { client, clock } = await openClient({
+      between: (inner) => faultyEnqueue(inner, { after: () => answer.opened }),
+    })
+    const written = client.enqueueMany([['a', null, options]])
+    await settled(clock)
+    let isClosed = false
+    const closing = client.close().then(() => {
+      isClosed = true
+    })
+    await settled(clock)
+    const wasClosed = isClosed
+    answer.open()
+    await closing
+
+    expect(wasClosed).toBe(false)
+    expect((await written).map(({ created }) => created)).toEqual([true])
+  })
+
+  test('with keys is sent while the one before it is under way, when it is large, so that the store is not idle', async () => {
+    const calls: (readonly NewJob[])[] = []
+    const answer = gate()
+    const { client, clock } = await openClient({
+      between: (inner) => faultyEnqueue(inner, { before: () => answer.opened }, calls),
+    })
+    const large = (name: string) =>
+      client.enqueueMany(Array.from({ length: 100 }, (_, n) => ['a', n, { idempotencyKey: `${name} ${n}` }] as const))
+    const first = large('first')
+    await settled(clock)
+    const second = large('second')
+    await settled(clock)
+    const sent = calls.length
+    answer.open()
+
+    expect(sent).toBe(2)
+    expect((await Promise.all([first, second])).flat().every(({ created }) => created)).toBe(true)
+  })
+
+  test('whose payloads are still being checked at close() is refused, and nothing is written', async () => {
+    const check = gate()
+    const slow = defineJob('slow', { input: z.string().refine(() => check.opened.then(() => true)) })
+    const { client, store } = await openClient()
+    const waiting = failure(client.enqueueMany(slow, ['a']))
+    await client.close()
+    check.open()
+
+    expect(await waiting).toMatchObject({ code: 'closed' })
+    expect(await count(store)).toBe(0)
   })
 
   test('a signal ends the tries', async () => {

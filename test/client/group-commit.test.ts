@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { Client } from '../../src/client/client.js'
 import { HoldfastError } from '../../src/core/errors.js'
+import { heldKeys } from '../../src/core/held-keys.js'
 import type { NewJob } from '../../src/core/job.js'
 import {
   count,
@@ -152,6 +154,236 @@ describe('the buffer is bounded', () => {
     await Promise.all(waiting)
 
     expect(error.code).toBe('buffer_full')
+  })
+})
+
+describe('a key that an open transaction holds', () => {
+  /** Holds the keys that begin with "held" until told. */
+  function holdKeys(): EnqueueFaults & { release(): void } {
+    let isOver = false
+    return {
+      before(jobs) {
+        const held = jobs.filter(({ idempotencyKey }) => !isOver && idempotencyKey?.key.startsWith('held'))
+        if (held.length > 0) throw heldKeys(held, true)
+      },
+      release: () => {
+        isOver = true
+      },
+    }
+  }
+  const keyed = (client: Client, key: string, payload: unknown = null) =>
+    client.enqueue('a', payload, { idempotencyKey: key })
+
+  test('is asked for by one call in each round, and the others of that key follow it', async () => {
+    const keys = holdKeys()
+    const { client, clock, calls } = await openFaulty(keys)
+    const waiting = Array.from({ length: 5 }, () => keyed(client, 'held'))
+    const others = await Promise.all([keyed(client, 'a'), keyed(client, 'b')])
+    const before = calls.length
+    await clock.advance(1_000)
+    const rounds = calls.slice(before)
+    keys.release()
+    await clock.advance(200)
+
+    expect(others.map(({ created }) => created)).toEqual([true, true])
+    expect(rounds.length).toBeGreaterThanOrEqual(5)
+    expect(rounds.every((jobs) => jobs.length === 1)).toBe(true)
+    const answers = await Promise.all(waiting)
+    expect(answers.map(({ created }) => created)).toEqual([true, false, false, false, false])
+  })
+
+  test('is known not to be written also by a caller whose time is over while it is asked for', async () => {
+    const answer = gate()
+    let asked = 0
+    const { client, clock } = await openFaulty({
+      async before(jobs) {
+        if (++asked === 2) await answer.opened
+        throw heldKeys(jobs, true)
+      },
+    })
+    const waiting = failure(keyed(client, 'held'))
+    await clock.advance(30_010)
+    const askedByThen = asked
+    answer.open()
+    await clock.advance(100)
+
+    expect(askedByThen).toBe(2)
+    expect(await waiting).toMatchObject({ code: 'store_unavailable', details: { written: 'no' } })
+  })
+
+  test('is left in doubt half a second after its time, when the store does not answer', async () => {
+    let asked = 0
+    const { client, clock } = await openFaulty({
+      async before(jobs) {
+        if (++asked === 2) await new Promise(() => {})
+        throw heldKeys(jobs, true)
+      },
+    })
+    const waiting = failure(keyed(client, 'held'))
+    await clock.advance(30_600)
+
+    expect(await waiting).toMatchObject({ code: 'store_unavailable', details: { written: 'unknown' } })
+  })
+
+  test('leaves half of the room to the others: more callers are told at once', async () => {
+    const { client, clock } = await openFaulty(holdKeys(), { bufferJobsMax: 20 })
+    const told: string[] = []
+    const waiting = Array.from({ length: 15 }, (_, n) =>
+      keyed(client, `held ${n}`).catch(({ code }) => told.push(code)),
+    )
+    await settled(clock)
+    const toldAtOnce = [...told]
+
+    const others = await Promise.all(Array.from({ length: 9 }, (_, n) => keyed(client, `free ${n}`)))
+    await clock.advance(31_000)
+    await Promise.all(waiting)
+
+    expect(toldAtOnce).toEqual(Array(5).fill('buffer_full'))
+    expect(others.every(({ created }) => created)).toBe(true)
+    expect(told).toHaveLength(15)
+  })
+
+  test.each([
+    ['an enqueue', async (client: Client) => [await keyed(client, 'held')]],
+    ['an enqueueMany', (client: Client) => manyKeyed(client, 'held', 'beside')],
+  ])('is waited for by close() when %s names it', async (_, call) => {
+    const keys = holdKeys()
+    const { client, clock } = await openFaulty(keys)
+    const waiting = call(client)
+    await settled(clock)
+    let isClosed = false
+    const closing = client.close().then(() => {
+      isClosed = true
+    })
+    await clock.advance(1_000)
+    const wasClosed = isClosed
+    keys.release()
+    await clock.advance(200)
+    await closing
+
+    expect(wasClosed).toBe(false)
+    expect((await waiting).every(({ created }) => created)).toBe(true)
+  })
+
+  const manyKeyed = (client: Client, ...keys: readonly string[]) =>
+    client.enqueueMany(keys.map((idempotencyKey) => ['a', null, { idempotencyKey }] as const))
+
+  test('is asked for by one enqueueMany in each round, and those that name it later do not ask', async () => {
+    const keys = holdKeys()
+    const { client, clock, calls } = await openFaulty(keys)
+    const first = manyKeyed(client, 'held', 'beside')
+    await settled(clock)
+    const before = calls.length
+    const later = Array.from({ length: 50 }, (_, n) => manyKeyed(client, `mine ${n}`, 'held'))
+    await settled(clock)
+    const askedByLater = calls.length - before
+    const stranger = await manyKeyed(client, 'stranger')
+    await clock.advance(1_000)
+    const rounds = calls.slice(before + 1)
+    keys.release()
+    await clock.advance(200)
+
+    expect(askedByLater).toBe(0)
+    expect(stranger.map(({ created }) => created)).toEqual([true])
+    expect(rounds.length).toBeGreaterThanOrEqual(5)
+    expect(rounds.every((jobs) => jobs.length === 2)).toBe(true)
+    expect((await first).map(({ created }) => created)).toEqual([true, true])
+    for (const answers of await Promise.all(later)) expect(answers.map(({ created }) => created)).toEqual([true, false])
+  })
+
+  test('is not asked for by calls that were made before it was known to be held', async () => {
+    const keys = holdKeys()
+    const first = gate()
+    const { client, clock, calls } = await openFaulty({
+      async before(jobs) {
+        await first.opened
+        keys.before?.(jobs)
+      },
+    })
+    const waiting = [failure(manyKeyed(client, 'held')), failure(keyed(client, 'held'))]
+    await settled(clock)
+    const asked = calls.length
+    for (let n = 0; n < 10; n++)
+      waiting.push(failure(manyKeyed(client, `mine ${n}`, 'held')), failure(keyed(client, 'held')))
+    await settled(clock)
+    first.open()
+    await settled(clock)
+    const askedByOthers = calls.length - asked
+    await clock.advance(31_000)
+
+    expect([asked, askedByOthers]).toEqual([2, 0])
+    expect((await Promise.all(waiting)).every(({ details }) => details.written === 'no')).toBe(true)
+  })
+
+  test('is waited for by an enqueueMany until the last of its keys is free, and then it is written as a whole', async () => {
+    const held = new Set(['one', 'two'])
+    const { client, clock, store } = await openFaulty({
+      before(jobs) {
+        const found = jobs.filter(({ idempotencyKey }) => held.has(idempotencyKey?.key ?? ''))
+        if (found.length > 0) throw heldKeys(found, true)
+      },
+    })
+    const waiting = manyKeyed(client, 'one', 'two', 'three')
+    await clock.advance(500)
+    held.delete('one')
+    await clock.advance(500)
+    const written = await count(store)
+    held.delete('two')
+    await clock.advance(500)
+
+    expect(written).toBe(0)
+    expect((await waiting).map(({ created }) => created)).toEqual([true, true, true])
+  })
+
+  test('is known not to be written also by an enqueueMany, which is answered at its deadline', async () => {
+    const { client, clock } = await openFaulty(holdKeys())
+    const errors = [failure(manyKeyed(client, 'held', 'a')), failure(manyKeyed(client, 'held', 'b'))]
+    await clock.advance(30_000)
+
+    for (const error of await Promise.all(errors)) {
+      expect(error).toMatchObject({ code: 'store_unavailable', retryable: true, details: { written: 'no' } })
+      expect(error.message).toContain('idempotency key "held" in queue "default" is held by a transaction')
+    }
+  })
+
+  test('has room for a bounded number of jobs of enqueueMany: the next is told, and strangers are written', async () => {
+    const { client, clock } = await openFaulty(holdKeys(), { bufferJobsMax: 20 })
+    const waiting = Array.from({ length: 5 }, (_, n) => failure(manyKeyed(client, 'held', `beside ${n}`)))
+    await settled(clock)
+
+    const error = await failure(manyKeyed(client, 'held', 'one too many'))
+    const [stranger] = await manyKeyed(client, 'free')
+    await clock.advance(31_000)
+
+    expect(error).toMatchObject({ code: 'buffer_full', retryable: true, details: { waiting: 10 } })
+    expect(error.message).toMatch(
+      /^10 jobs \(40 bytes\) already wait for idempotency keys .*"held".*nothing was enqueued/,
+    )
+    expect(stranger?.created).toBe(true)
+    expect((await Promise.all(waiting)).map(({ code }) => code)).toEqual(Array(5).fill('store_unavailable'))
+  })
+
+  test('is waited for by an enqueueMany that alone is larger than that room', async () => {
+    const keys = holdKeys()
+    const { client, clock } = await openFaulty(keys, { bufferJobsMax: 2 })
+    const waiting = manyKeyed(client, 'held', 'a', 'b', 'c')
+    await clock.advance(500)
+    keys.release()
+    await clock.advance(200)
+
+    expect((await waiting).map(({ created }) => created)).toEqual([true, true, true, true])
+  })
+
+  test('is no failure of the store', async () => {
+    const keys = holdKeys()
+    const { client, clock, heard } = await openFaulty(keys)
+    const waiting = keyed(client, 'held')
+    await clock.advance(1_000)
+    keys.release()
+    await clock.advance(200)
+    await waiting
+
+    expect(heard.filter(({ name }) => name.startsWith('store.'))).toEqual([])
   })
 })
 

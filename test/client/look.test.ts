@@ -27,6 +27,17 @@ describe('list', () => {
   })
 })
 
+describe('get', () => {
+  test.each(['nope', '', 'f'.repeat(5_000), '0199A8F2-7C31-7A4E-9D20-5B1F6C3E8A74'])(
+    'a text that is no job’s id gives null: %#',
+    async (id) => {
+      const { client } = await openClient()
+
+      expect(await client.get(id)).toBeNull()
+    },
+  )
+})
+
 describe('count', () => {
   test('counts what a list would show', async () => {
     const { client } = await openClient()

@@ -29,6 +29,21 @@ describe('HoldfastError', () => {
     expect(isHoldfastError({ name: 'HoldfastError', code: 'closed' })).toBe(false)
   })
 
+  test('as JSON it has its message, name, code, retryable and details, and neither stack nor cause', () => {
+    const cause = new Error('password authentication failed')
+    const error = new HoldfastError('store_unavailable', 'no answer', { cause, retryable: true, details: { port: 1 } })
+
+    expect(JSON.parse(JSON.stringify({ error }))).toEqual({
+      error: {
+        name: 'HoldfastError',
+        code: 'store_unavailable',
+        message: 'no answer',
+        retryable: true,
+        details: { port: 1 },
+      },
+    })
+  })
+
   test('no code is listed twice', () => {
     expect(new Set(ERROR_CODES).size).toBe(ERROR_CODES.length)
   })

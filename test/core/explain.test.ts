@@ -122,9 +122,9 @@ describe('explainJob', () => {
 
   test('a blocked job names the jobs it comes after', () => {
     const parents = [
-      { id: 'p1', state: 'succeeded', type: 'extract' },
-      { id: 'p2', state: 'running', type: 'load' },
-      { id: 'p3', state: null, type: null },
+      { id: 'p1', state: 'succeeded', type: 'extract', queue: 'default' },
+      { id: 'p2', state: 'running', type: 'load', queue: 'default' },
+      { id: 'p3', state: null, type: null, queue: null },
     ] as const
     const answer = explain({ state: 'blocked' }, { parents })
 

@@ -2,6 +2,7 @@
 
 import type pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { defineJob } from '../../src/index.js'
 import { Stage } from '../support/stage.js'
 
 const LEASE = { lease: '1s', heartbeat: '300ms' } as const
@@ -98,6 +99,37 @@ describe('transactions', () => {
     for (const { id } of neighbours) expect(await stage.holdfast.get(id)).toMatchObject({ attempt: 1, attempts: [] })
     expect(await stage.holdfast.get(stuck.id)).toMatchObject({ state: 'running', attempt: 1 })
   }, 40_000)
+
+  test('a handler that fails and leaves its transaction open holds up no other settlement, and is retried when it ends', async () => {
+    const work = defineJob<{ fails: boolean }>('work', { retry: { backoff: 'fixed', base: '20ms' } })
+    const failed = new Map<number, pg.Client>()
+    const handler = work.handle(async ({ fails }, ctx) => {
+      if (!fails || ctx.attempt > 1) return
+      const client = await stage.sql()
+      await client.query('BEGIN')
+      await ctx.complete(client)
+      failed.set(ctx.attempt, client)
+      throw new Error('left its transaction open')
+    })
+    const worker = stage.holdfast.worker({ handlers: [handler] })
+    await worker.start()
+    const stuck = await stage.holdfast.enqueue(work, { fails: true })
+    await expect.poll(() => failed.size, { timeout: 10_000 }).toBe(1)
+
+    const others = await stage.holdfast.enqueueMany(
+      Array.from({ length: 20 }, () => ['work', { fails: false }] as const),
+    )
+    await Promise.all(others.map(({ id }) => stage.holdfast.wait(id, { timeout: '15s' })))
+    const whileOpen = await stage.holdfast.get(stuck.id)
+    await failed.get(1)!.query('ROLLBACK')
+    await expect.poll(async () => (await stage.holdfast.get(stuck.id))?.state, { timeout: 15_000 }).toBe('retrying')
+
+    expect(whileOpen).toMatchObject({ state: 'running', attempt: 1 })
+    expect((await stage.holdfast.get(stuck.id))?.attempts).toMatchObject([
+      { error: { message: 'left its transaction open' } },
+    ])
+    await worker.stop()
+  }, 60_000)
 })
 
 async function makeEffects(stage: Stage, sql: pg.Client): Promise<string> {

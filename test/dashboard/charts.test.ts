@@ -3,14 +3,18 @@ import { readSeries } from '../../dashboard/src/api/read.js'
 import {
   ageLines,
   axisTimeText,
+  COUNT_STEPS,
   depthLines,
   latestOf,
+  layersOf,
   peakOf,
   RANGES,
+  RATE_STEPS,
   stackOf,
   throughputLines,
   timesOf,
 } from '../../dashboard/src/charts/shape.js'
+import { rateText, shortText } from '../../dashboard/src/numbers.js'
 import { durationMs } from '../../src/core/duration.js'
 import { BUCKET_MS, SERIES_KEPT_MS, SERIES_POINTS_MAX } from '../../src/core/operating.js'
 
@@ -48,6 +52,29 @@ describe('lines', () => {
       [11, null],
       [111, null],
     ])
+  })
+
+  test('of stacked lines those without jobs are not painted, and what covers another is the state that is there', () => {
+    const line = (label: string, ...values: (number | null)[]) => ({ label, colour: label, values })
+    const empty = line('blocked', 0, 0)
+    const layers = layersOf([line('running', 0, 0), line('ready', 5, 6), line('retrying', 0, 1), empty])
+
+    expect(layers.map(({ label, values }) => [label, values])).toEqual([
+      ['retrying', [5, 7]],
+      ['ready', [5, 6]],
+    ])
+    expect(layersOf([empty])).toEqual([empty])
+  })
+
+  test.each([
+    ['counts', COUNT_STEPS, shortText],
+    ['rates', RATE_STEPS, rateText],
+  ] as const)('no two marks of an axis of %s read the same', (_, steps, text) => {
+    for (const step of steps) {
+      const marks = [0, 1, 2, 3, 4, 5].map((mark) => text(mark * step))
+
+      expect(new Set(marks).size, `${marks}`).toBe(marks.length)
+    }
   })
 
   test('the latest value is the last that is known', () => {

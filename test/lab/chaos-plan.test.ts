@@ -24,8 +24,8 @@ describe('the plan of faults', () => {
     expect(short.length).toBeGreaterThanOrEqual(100)
     expect(new Set(short.map(({ kind }) => kind)).size).toBeGreaterThanOrEqual(12)
     expect(long.length).toBeGreaterThanOrEqual(500)
-    // The database's clock has a form of its own.
-    const timed = FAULT_KINDS.filter((kind) => !kind.startsWith('clock'))
+    // The database's clock has a form of its own; a disk that can be filled and a standby don't go together.
+    const timed = FAULT_KINDS.filter((kind) => !kind.startsWith('clock') && kind !== 'disk full')
     expect(new Set(long.map(({ kind }) => kind))).toEqual(new Set(timed))
   })
 
@@ -62,7 +62,7 @@ describe('the plan of faults', () => {
 describe('what the store’s triggers wrote', () => {
   const change = (source: string, changes: object = {}) => {
     const nothing = { fence: null, attempt: null, crashes: null, moment: null, word: null, facts: null }
-    return { place: 1, at: 5, began: 5, tx: '7', source, id: 'a', ...nothing, ...changes }
+    return { place: 1, at: 5, began: 5, committed: null, tx: '7', source, id: 'a', ...nothing, ...changes }
   }
   const steps = (...changes: ReturnType<typeof change>[]) => [...stepOf(changes)].map(({ ev }) => ev)
 
@@ -77,6 +77,14 @@ describe('what the store’s triggers wrote', () => {
     expect(steps(change('ready_insert'))).toEqual(['promoted'])
     expect(steps(change('dead_delete'), change('ready_insert'))).toEqual(['operated'])
     expect(steps(change('effects_inside', { fence: 3 }))).toEqual(['effect'])
+    // Carried over from a day that is dropped.
+    expect(steps(change('jobs_insert', { facts, word: 'q' }))).toEqual([])
+  })
+
+  test('is seen by others from its commit on', () => {
+    const [late] = stepOf([change('ready_insert', { committed: 900 })])
+
+    expect(late).toMatchObject({ at: 5, committedAt: 900 })
   })
 
   test('says so when the clock was set during its transaction', () => {

@@ -61,6 +61,21 @@ describe('under chaos', () => {
   )
 
   test(
+    'no job is lost, doubled or late beside strangers, under strict roles, behind a pooler, and when another server takes over',
+    async () => {
+      const { code, result } = await chaos('--form', 'neighbours')
+
+      const { verdict, story, complaints } = result
+      expect(verdict.violations, story ?? '').toEqual([])
+      expect(verdict.counted).toEqual({ ok: true, reasons: [] })
+      expect(complaints).toEqual([])
+      expect(Object.keys(verdict.counts.faults).length).toBeGreaterThanOrEqual(16)
+      expect(code).toBe(0)
+    },
+    PATIENCE_MS,
+  )
+
+  test(
     'a database clock that jumps ten minutes ahead or five back costs no living worker its lease',
     async () => {
       const { code, result } = await chaos('--form', 'clock')

@@ -163,6 +163,18 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
     expect(document.rows.map(({ concurrency }) => concurrency)).toEqual([4, 32])
   })
 
+  test('retention: a day with thousands of live jobs goes while jobs run, and none of them is lost', async (context) => {
+    const document = await runShort(context, 'retention')
+
+    expect(keptPromises(document)).toEqual(
+      expect.arrayContaining([
+        'the day is dropped',
+        'live jobs of it that are there',
+        'jobs without a state, or in two',
+      ]),
+    )
+  })
+
   test('claim-batch: a row for each size of claim', async (context) => {
     const document = await runShort(context, 'claim-batch')
 
@@ -172,12 +184,12 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
 })
 
 describe('the command', () => {
-  test('--list names the ten, each with what it asks', { timeout: 60_000 }, async (context) => {
+  test('--list names the eleven, each with what it asks', { timeout: 60_000 }, async (context) => {
     const { code, stdout } = await run(context, ['--list', '--json'])
 
     expect(code).toBe(0)
     const { experiments } = JSON.parse(stdout) as { experiments: { name: string; about: string }[] }
-    expect(experiments).toHaveLength(10)
+    expect(experiments).toHaveLength(11)
     expect(experiments.every(({ about }) => about.length > 20)).toBe(true)
   })
 

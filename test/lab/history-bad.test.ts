@@ -593,6 +593,26 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
       final(),
     ],
   ],
+  // More of these are in history-late.test.ts.
+  [
+    'I17',
+    'a job waited beside an idle worker',
+    [
+      run({ lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 0, toldMs: 1_000 } }),
+      { ...TOLD, ev: 'worker.up', storeAt: 0, worker: 'w', of: 'w', queues: ['q'], types: null, slots: 1 },
+      ...[fault, ask('a'), stored(1), claimed(9_000, 1), settled(9_010, 1, 'succeeded'), final()],
+    ],
+  ],
+  [
+    'I18',
+    'a fault was taken for a refusal',
+    [run(), fault, ask('a'), { ...TOLD, ev: 'enqueue.info', key: 'a', job: null, isRefused: true }],
+  ],
+  [
+    'I19',
+    'a day past its retention is there',
+    [run(), fault, { ev: 'final day', day: '2026-01-01', isGone: false, leftovers: 0, left: 0 }],
+  ],
 ]
 
 describe('the history checker, on histories with one mistake', () => {
@@ -606,7 +626,7 @@ describe('the history checker, on histories with one mistake', () => {
   test('each invariant is among them', () => {
     const named = new Set(BAD.map(([invariant]) => invariant))
 
-    expect(named.size).toBe(16)
+    expect(named.size).toBe(19)
   })
 
   test('the same job without a mistake is clean', () => {

@@ -84,8 +84,8 @@ describe('a simulated run', () => {
 
 const EVERY_KIND = [
   ...['answer.lost', 'claimed', 'effect', 'effect.begin', 'ended', 'enqueue.info', 'enqueue.invoke', 'enqueue.ok'],
-  ...['extended', 'fault.begin', 'fault.end', 'final', 'lost_lease', 'operated', 'promoted', 'run', 'settled'],
-  ...['started', 'stored', 'tick'],
+  ...['extended', 'fault.begin', 'fault.end', 'final', 'lost_lease', 'operated', 'promoted', 'queue', 'run', 'settled'],
+  ...['started', 'stored', 'tick', 'worker.down', 'worker.up'],
 ]
 
 function kindsOf(history: readonly HistoryEvent[]): string[] {

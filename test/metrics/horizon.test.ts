@@ -14,6 +14,7 @@ const POSTGRES = {
   schema: 'holdfast',
   settings: {
     synchronousCommit: 'on',
+    synchronousCommitOfRole: 'on',
     fsync: true,
     fullPageWrites: true,
     autovacuum: true,
@@ -26,22 +27,23 @@ const POSTGRES = {
   databaseBytes: 8_000_000,
   roundTripMs: 1,
   hasPooler: false,
+  postponedDays: [],
   tables: [{ name: 'ready', liveRows: 1, deadRows: 500, bytes: 8_192, lastVacuumAt: null }],
 }
 
 const HOLDER = { pid: 7, user: 'ann', application: 'psql', state: 'idle in transaction', since: null, queryStart: null }
 
 /** The gauges of a store that answers with this horizon, or not at all. */
-async function show(answer: Promise<Horizon | undefined>) {
+async function show(answer: Promise<Horizon | undefined>, postponedDays: { day: string; why: string }[] = []) {
   const clock = manualClock()
   const registry = new Registry()
   const health = async (): Promise<Health> => {
     const horizon = await answer
-    const postgres = { ...POSTGRES, ...(horizon === undefined ? {} : { horizon }) }
+    const postgres = { ...POSTGRES, postponedDays, ...(horizon === undefined ? {} : { horizon }) }
     const seen = { clockOffsetMs: 0, roundTripMs: 3 }
     return { kind: 'postgres', version: '18.4', isDurable: true, nowMs: clock.now(), postgres, ...seen }
   }
-  const overview = async () => ({ nowMs: clock.now(), queues: [], isExact: true })
+  const overview = async () => ({ nowMs: clock.now(), queues: [], total: 0, isExact: true })
   const source = { overview, workers: async () => [], health }
   const ports = testPorts(clock)
   const store = new StoreMetrics({ source, registry, queues: new BoundedNames(5), ports, cacheMs: 5_000 })
@@ -51,6 +53,12 @@ async function show(answer: Promise<Horizon | undefined>) {
   const text = await registry.metrics()
   return (name: string, labels = {}) => readValue(text, `holdfast_${name}`, labels)
 }
+
+test('days that retention passes over are counted', async () => {
+  const read = await show(Promise.resolve(undefined), [{ day: '2026-03-01', why: 'it is in use' }])
+
+  expect(read('retention_days_postponed')).toBe(1)
+})
 
 test('the horizon and what holds it are shown', async () => {
   const held: Horizon = { ageMs: 700_000, xids: 1_234, holder: { ...HOLDER, kind: 'transaction' } }

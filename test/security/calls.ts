@@ -59,6 +59,7 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
     await store.fire({ name, expectedNextAtMs: 1_000, ticks, nextAtMs: 2_000 })
   },
   prune: (store) => store.prune(RETENTION),
+  pruneAudit: (store) => store.pruneAudit({ keptMs: 365 * 86_400_000, linesMax: 1_000_000 }),
   tally: (store) => store.tally([{ queue: 'email', ...TALLY, waitMsTotal: 0, runMsTotal: 0 }]),
   sample: (store) => store.sample(),
   async stepBulk(store, owner) {
@@ -70,14 +71,20 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
     }
   },
 
-  cancel: async (store, owner) => store.cancel([await enqueueJob(owner, { queue: fresh('queue') })], 'ada'),
-  requeue: async (store, owner) => store.requeue([await deadIn(owner)], 'ada'),
-  discard: async (store, owner) => store.discard([await deadIn(owner)], 'ada'),
+  cancel: async (store, owner) => store.cancel([await enqueueJob(owner, { queue: fresh('queue') })], 'api'),
+  requeue: async (store, owner) => store.requeue([await deadIn(owner)], 'api'),
+  discard: async (store, owner) => store.discard([await deadIn(owner)], 'api'),
   update: async (store, owner) => store.update(await enqueueJob(owner), { priority: 3, payload: '{}' }, 'ada'),
   pause: (store) => store.pause(fresh('queue'), 'ada'),
   resume: (store) => store.resume('email', 'ada'),
   setQueue: (store) => store.setQueue(fresh('queue'), { limits: {} }, 'ada'),
   queues: (store) => store.queues(),
+  openQueues: (store) => store.openQueues([fresh('queue')], { by: 'ada', most: 10 }),
+  async removeQueue(store, owner) {
+    const queue = fresh('queue')
+    await owner.setQueue(queue, { limits: {} }, 'ada')
+    await store.removeQueue(queue, 'ada')
+  },
   setSchedule: (store) => store.setSchedule(newSchedule({ name: fresh('schedule') }), 1_000, 'ada'),
   removeSchedule: (store) => store.removeSchedule('nightly', 'ada'),
   pauseSchedule: (store) => store.pauseSchedule('nightly', 'ada'),
@@ -102,9 +109,10 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   findKey: (store) => store.findKey('id'),
   revokeKey: (store) => store.revokeKey('id', 'ada'),
   touchKey: (store) => store.touchKey('id'),
-  record: (store) => store.record({ actor: 'ada', action: 'look' }),
+  record: (store) => store.record({ actor: 'api', action: 'look' }),
 
   get: async (store, owner) => store.get(await enqueueJob(owner)),
+  among: async (store, owner) => store.among([await enqueueJob(owner)], ['email']),
   async list(store, owner) {
     await deadIn(owner)
     await store.list({ filter: {}, limit: 10, before: null })
@@ -124,22 +132,23 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   horizon: (store) => store.horizon(),
   endings: async (store, owner) => store.endings([await deadIn(owner)]),
   now: (store) => store.now(),
+  sharedSecret: (store) => store.sharedSecret(),
   beat: (store) => store.beat(newBeat()),
   leave: (store) => store.leave(newBeat().id),
   workers: (store) => store.workers(),
 }
 
 const EVERYONE = ['now', 'horizon', 'health'] as const
-const PRODUCING = ['enqueue', 'tally'] as const
+const PRODUCING = ['enqueue', 'tally', 'among', 'openQueues'] as const
 const LOOKING = [
   ...(['queues', 'bulks', 'getBulk', 'list', 'count', 'stats', 'overview', 'series', 'deadGroups'] as const),
-  ...(['standing', 'audit', 'workers', 'watch', 'expired'] as const),
+  ...(['standing', 'audit', 'workers', 'watch'] as const),
 ]
 const WORKING = [
   ...PRODUCING,
   ...LOOKING,
   ...(['claim', 'begin', 'extend', 'note', 'settle', 'beat', 'leave', 'get', 'endings'] as const),
-  ...(['promote', 'due', 'fire', 'prune', 'sample', 'stepBulk', 'schedules'] as const),
+  ...(['promote', 'expired', 'due', 'fire', 'prune', 'sample', 'stepBulk', 'schedules'] as const),
   // What a bulk action does, how it ends, and with what it is written down.
   ...(['cancel', 'requeue', 'discard', 'cancelBulk', 'record'] as const),
 ]
@@ -147,9 +156,10 @@ const WORKING = [
 /** The calls of each role; every other one is refused. */
 export const ALLOWED: Readonly<Record<'producer' | 'worker' | 'operator' | 'viewer', ReadonlySet<CallName>>> = {
   producer: new Set<CallName>([...EVERYONE, ...PRODUCING]),
-  viewer: new Set<CallName>([...EVERYONE, ...LOOKING]),
+  viewer: new Set<CallName>([...EVERYONE, ...LOOKING, 'among', 'sharedSecret']),
   worker: new Set<CallName>([...EVERYONE, ...WORKING]),
-  operator: new Set(Object.keys(CALLS) as CallName[]),
+  // Who may operate must not be able to take back what was written about them.
+  operator: new Set((Object.keys(CALLS) as CallName[]).filter((name) => name !== 'pruneAudit')),
 }
 
 /** Payload filters look at payloads. */

@@ -1,7 +1,6 @@
 // Who gets in, route by route. Everything here is made from the table of routes: a new one cannot be forgotten.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { KEY_SCOPES } from '../../src/core/operating.js'
 import type { Route } from '../../src/server/route.js'
 import { ROUTES } from '../../src/server/routes.js'
 import { EXAMPLES, type Example, pathOf } from './examples.js'
@@ -144,32 +143,6 @@ describe('somebody who is known', () => {
 
     expect([200, 201, 202, 204], text).toContain(status)
   })
-
-  test.each(named(closed))('%s wants the scope it says', async (_, route) => {
-    for (const scope of KEY_SCOPES) {
-      const key = await server.key([scope])
-      const isEnough = isCovered(route.needs, scope)
-
-      const { status } =
-        route.name === 'events' && isEnough
-          ? await headOfEvents(key)
-          : await send(route, { authorization: `Bearer ${key}` })
-
-      // /metrics is 404 here: this server has none.
-      if (isEnough) expect([200, 201, 202, 204, 404]).toContain(status)
-      else expect(status).toBe(403)
-    }
-  })
-
-  function isCovered(needs: Route['needs'], scope: string): boolean {
-    return (
-      needs === 'signed_in' || scope === 'admin' || scope === needs || (needs === 'read' && scope === 'read:payload')
-    )
-  }
-
-  function headOfEvents(key: string): Promise<Answered> {
-    return server.ask('HEAD', '/v1/events', { headers: { authorization: `Bearer ${key}` } })
-  }
 
   test('may leave body and type out with a token', async () => {
     const { id } = await server.holdfast.enqueue('x')

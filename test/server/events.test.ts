@@ -85,7 +85,7 @@ test('many who follow share one poller, and without them nothing is polled', asy
 })
 
 test('the fifty-first is asked to come back later, and let in when another has left', async () => {
-  server = await TestServer.open({ limits: { streamsMax: 50 } })
+  server = await TestServer.open({ limits: { streamsMax: 50, streamsPerKeyMax: 60, streamsPerAddressMax: 60 } })
   const all = await Promise.all(Array.from({ length: 50 }, () => follow()))
 
   const refused = await server.admin('GET', '/v1/events')
@@ -116,6 +116,73 @@ test('a key for some queues is told of those alone', async () => {
 
   expect(seen).toContain('"mine"')
   expect(seen).not.toContain('"theirs"')
+})
+
+test.each([false, true])(
+  'a revoked key loses its stream (its address is being slowed: %s)',
+  async (isSlowed) => {
+    server = await TestServer.open({ limits: { failedLoginsMax: 1 } })
+    const { key, secret } = await server.holdfast.createKey({ name: 'gone', scopes: ['read'] })
+    const following = await follow({ authorization: `Bearer ${secret}` })
+    await following.until('connected')
+    if (isSlowed) for (let index = 0; index < 3; index++) await server.as('wrong', 'GET', '/v1/me')
+    await server.holdfast.revokeKey(key.id)
+
+    await expect(following.until('something that never comes')).rejects.toThrow('the stream ended')
+  },
+  15_000,
+)
+
+test('a stream whose right to look cannot be checked for long ends', async () => {
+  let isAway = false
+  let nowMs = 1_000_000
+  server = await TestServer.open({
+    authenticate: () => {
+      if (isAway) throw new Error('the directory is away')
+      return { name: 'ada', scopes: ['read'] }
+    },
+    now: () => nowMs,
+  })
+  const following = await follow({})
+  await following.until('connected')
+  isAway = true
+  nowMs += 60_000
+
+  await expect(following.until('something that never comes')).rejects.toThrow('the stream ended')
+}, 15_000)
+
+test('one key cannot take the streams of all', async () => {
+  server = await TestServer.open({ limits: { streamsMax: 10, streamsPerKeyMax: 4 } })
+  const [greedy, other] = [await server.key(['read']), await server.key(['read'])]
+  for (let index = 0; index < 4; index++) await follow({ authorization: `Bearer ${greedy}` })
+
+  const refused = await server.as(greedy, 'GET', '/v1/events')
+
+  expect([refused.status, refused.json.code]).toEqual([429, 'too_many_requests'])
+  expect(refused.headers.get('retry-after')).toBe('10')
+  expect((await follow({ authorization: `Bearer ${other}` })).response.status).toBe(200)
+})
+
+test('one address cannot take the streams of all, whatever keys it has', async () => {
+  const secret = 'what-the-proxy-shows-so-that-we-know-it'
+  server = await TestServer.open({
+    limits: { streamsMax: 10, streamsPerKeyMax: 4, streamsPerAddressMax: 6 },
+    proxy: { peers: ['127.0.0.1'], header: 'x-user', secret },
+  })
+  const ask = async (address: string, key: string) =>
+    follow({
+      authorization: `Bearer ${key}`,
+      'x-forwarded-for': address,
+      'x-holdfast-proxy-secret': secret,
+    })
+  const [one, two] = [await server.key(['read']), await server.key(['read'])]
+  for (let index = 0; index < 3; index++) {
+    expect((await ask('10.0.0.1', one)).response.status).toBe(200)
+    expect((await ask('10.0.0.1', two)).response.status).toBe(200)
+  }
+
+  expect((await ask('10.0.0.1', one)).response.status).toBe(429)
+  expect((await ask('10.0.0.2', one)).response.status).toBe(200)
 })
 
 test('a look with HEAD follows nothing', async () => {

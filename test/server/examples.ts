@@ -75,6 +75,10 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   }),
   pauseQueue: async () => ({ params: { name: 'odd/name' }, body: {} }),
   resumeQueue: async () => ({ params: { name: 'odd/name' }, body: {} }),
+  removeQueue: async (server) => {
+    await server.holdfast.setQueue('empty', { maxAttempts: 3 })
+    return { params: { name: 'empty' }, status: 204 }
+  },
   series: async () => ({ query: 'since=1h&step=60s' }),
   deadGroups: async (server) => {
     await dead(server)

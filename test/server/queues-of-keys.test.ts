@@ -108,11 +108,61 @@ test('a bulk action is kept to its queues', async () => {
   const { json: wide } = await server.admin('POST', '/v1/bulk', { body: { action: 'cancel', filter: 'queue:theirs' } })
 
   const { json: dry } = await post('/v1/bulk', { action: 'cancel', filter: '', dryRun: true })
-  const { json: own } = await post('/v1/bulk', { action: 'cancel', filter: 'queue:*' })
+  const { json: own } = await post('/v1/bulk', { action: 'cancel', filter: 'queue:*', all: true })
 
   expect(dry).toEqual({ matches: 1, can: 1, exact: true })
   expect(own.filter).toContain('queue:mine')
   expect((await get('/v1/bulk')).json.bulks.map(({ id }: { id: string }) => id)).toEqual([own.id])
   expect((await get(`/v1/bulk/${wide.id}`)).status).toBe(404)
   expect((await post(`/v1/bulk/${wide.id}/cancel`)).status).toBe(404)
+})
+
+test('a key makes a hundred schedules and no more; it changes those it has, and others make theirs', async () => {
+  const [one, two] = [
+    await server.key(['operate', 'enqueue', 'admin'], ['mine']),
+    await server.key(['operate', 'enqueue'], ['mine']),
+  ]
+  const put = (who: string, name: string, cron = '0 0 * * *') =>
+    server.as(who, 'PUT', `/v1/schedules/mine:${name}`, { body: { cron, type: 'x', queue: 'mine' } })
+  for (let index = 0; index < 100; index++) expect((await put(one, `made-${index}`)).status).toBe(200)
+
+  const refused = await put(one, 'made-100')
+
+  expect([refused.status, refused.json.code]).toEqual([409, 'too_many_schedules'])
+  expect(refused.json.detail).toContain('100 schedules')
+  expect((await put(one, 'made-7', '1 0 * * *')).status).toBe(200)
+  expect((await put(two, 'made-100')).status).toBe(200)
+})
+
+test('a key kept to queues leaves the retention as it is: it holds for all of them', async () => {
+  const patch = (body: unknown, who = key) => server.as(who, 'PATCH', '/v1/queues/mine', { body })
+  const settings = async () => (await server.holdfast.queues()).find(({ name }) => name === 'mine')!.settings
+
+  const refused = await patch({ retention: '3650d' })
+  const shorter = await patch({ retention: '1h' })
+
+  expect([refused.status, refused.json.code, shorter.status]).toEqual([403, 'forbidden', 403])
+  expect(refused.json.detail).toMatch(/retention.*all queues/)
+  expect((await patch({ maxAttempts: 3 })).status).toBe(200)
+  expect(await settings()).toEqual({ limits: { maxAttempts: 3 } })
+
+  // One that was set by who may stays, whether it is sent along or left out.
+  await server.holdfast.setQueue('mine', { retention: '30d' })
+  expect((await patch({ maxAttempts: 4 })).status).toBe(200)
+  expect((await patch({ maxAttempts: 5, retention: '30d' })).status).toBe(200)
+  expect(await settings()).toEqual({ limits: { maxAttempts: 5 }, retentionMs: 30 * 86_400_000 })
+  expect((await patch({ retention: '31d' })).status).toBe(403)
+  expect((await patch({ retention: '40d' }, await server.key(['operate']))).status).toBe(200)
+})
+
+test('a key kept to queues cannot remove one that has a retention', async () => {
+  const ownKey = await server.key(['operate', 'enqueue'], ['kept-long', 'kept-short'])
+  await server.holdfast.setQueue('kept-long', { retention: '30d' })
+  await server.holdfast.setQueue('kept-short', { maxAttempts: 3 })
+
+  const refused = await server.as(ownKey, 'DELETE', '/v1/queues/kept-long')
+
+  expect([refused.status, refused.json.code]).toEqual([403, 'forbidden'])
+  expect(refused.json.detail).toMatch(/retention.*all queues/)
+  expect((await server.as(ownKey, 'DELETE', '/v1/queues/kept-short')).status).toBe(204)
 })

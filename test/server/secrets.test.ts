@@ -82,6 +82,99 @@ describe('a job that is shown', () => {
     expect((await server.as(reader, 'POST', '/v1/bulk', { body })).status).toBe(403)
   })
 
+  test.each([
+    ...['pwd', 'db_pwd', 'credential', 'credentials', 'private_key', 'privateKey', 'PRIVATE-KEY', 'cvv', 'cvc', 'pin'],
+    ...[
+      'cardPin',
+      'otp',
+      'otp_code',
+      'auth',
+      'authHeader',
+      'basicAuth',
+      'accessKey',
+      'AWSAccessKeyId',
+      'connectionString',
+    ],
+    ...['connection_string', 'apikey', 'x-api-key', 'userPassword', 'refreshToken', 'Set-Cookie', 'ssn', 'card', 'jwt'],
+  ])('has the value of %s masked', async (name) => {
+    const { id } = await server.holdfast.enqueue('x', { of: { [name]: CANARY } })
+
+    const { json } = await server.admin('GET', `/v1/jobs/${id}`)
+
+    expect([json.payload, json.redacted]).toEqual([{ of: { [name]: '[redacted]' } }, [`payload.of.${name}`]])
+  })
+
+  test.each([
+    ...[
+      'shipping',
+      'spinner',
+      'author',
+      'authorId',
+      'opinion',
+      'pinned',
+      'passenger',
+      'compass',
+      'discard',
+      'wildcard',
+    ],
+    ...['keyboard', 'monkey', 'cardinality', 'company', 'laptop', 'expand', 'name', 'value', 'key'],
+  ])('shows the value of %s', async (name) => {
+    const { id } = await server.holdfast.enqueue('x', { of: { [name]: 'shown' } })
+
+    expect((await server.admin('GET', `/v1/jobs/${id}`)).json.payload).toEqual({ of: { [name]: 'shown' } })
+  })
+
+  test.each<[string, unknown]>([
+    [
+      'pairs of name and value',
+      {
+        env: [
+          { name: 'DB_PASSWORD', value: CANARY },
+          { key: 'apiKey', value: CANARY },
+        ],
+      },
+    ],
+    [
+      'headers as pairs',
+      {
+        headers: [
+          ['authorization', CANARY],
+          ['accept', 'text/html'],
+        ],
+      },
+    ],
+    ['JSON in a string', { body: JSON.stringify({ user: 'ada', password: CANARY }) }],
+    ['JSON in JSON in a string', { body: JSON.stringify({ body: JSON.stringify([{ token: CANARY }]) }) }],
+    ['a string that is the payload', JSON.stringify({ password: CANARY })],
+    ['JSON that was cut off', { body: `{"password":"${CANARY}","rest":"` }],
+    ['several lines of JSON', { body: `{"a":1}\n{"password":"${CANARY}"}` }],
+    ['an address with a password', { url: `postgres://app:${CANARY}@db.example.com/app` }],
+    ['an authorization under another name', { h: `Bearer ${CANARY}` }],
+    ['a private key under another name', { pem: `-----BEGIN RSA PRIVATE KEY-----\n${CANARY}` }],
+    ['JSON wrapped very often', wrap({ password: CANARY }, 8)],
+  ])('has its secrets masked in %s', async (_, given) => {
+    const { id } = await server.holdfast.enqueue('x', given)
+
+    const { json, text } = await server.admin('GET', `/v1/jobs/${id}`)
+
+    expect(text).not.toContain(CANARY)
+    expect(json.redacted).not.toEqual([])
+  })
+
+  function wrap(value: unknown, times: number): unknown {
+    return times === 0 ? value : { body: JSON.stringify(wrap(value, times - 1)) }
+  }
+
+  test('keeps what is around a secret in JSON in a string, and strings without one as they are', async () => {
+    const plain = ' {"a": 1,  "b": [2]} '
+    const { id } = await server.holdfast.enqueue('x', { body: '{"user":"ada","pwd":"x"}', plain, note: '[see "this"' })
+
+    const { json } = await server.admin('GET', `/v1/jobs/${id}`)
+
+    expect(json.payload).toEqual({ body: '{"user":"ada","pwd":"[redacted]"}', plain, note: '[see "this"' })
+    expect(json.redacted).toEqual(['payload.body.pwd'])
+  })
+
   test('is masked by the rules of its queue', async () => {
     const { id } = await server.holdfast.enqueue('x', { patient: { name: CANARY }, room: 4 }, { queue: 'medical' })
 
@@ -102,6 +195,43 @@ describe('a job that is shown', () => {
     const [line] = (await server.holdfast.audit({ job: id })).entries
     expect([line!.action, line!.actor]).toEqual(['reveal payload', 'key:ada'])
   })
+})
+
+test('a search for a masked value is on the record, each guess once and none by its value', async () => {
+  const plain = await TestServer.open()
+  const { secret } = await plain.holdfast.createKey({ name: 'guesser', scopes: ['read:payload', 'operate'] })
+  const count = (filter: string) => plain.as(secret, 'GET', `/v1/jobs/count?filter=${encodeURIComponent(filter)}`)
+  const lines = async () =>
+    (await plain.holdfast.audit({ actor: 'key:guesser' })).entries.map(({ action, details }) => [action, details])
+  await plain.holdfast.enqueue('x', { user: { password: CANARY }, plain: 1 })
+
+  await count('payload.plain:1')
+  expect(await lines()).toEqual([])
+
+  expect((await count(`payload.user.password:${CANARY}`)).json.count).toBeGreaterThan(0)
+  await count(`payload.user.password:${CANARY}`)
+  expect(await lines()).toEqual([['search masked', { paths: ['payload.user.password'], values: 1 }]])
+
+  await count('payload.user.password:other,another')
+  await plain.as(secret, 'GET', `/v1/jobs?filter=${encodeURIComponent('payload.headers.0.value:x')}`)
+  const body = { action: 'cancel', filter: 'payload.pin:1', dryRun: true }
+  await plain.as(secret, 'POST', '/v1/bulk', { body })
+  expect((await lines()).slice(0, 3)).toEqual([
+    ['search masked', { paths: ['payload.pin'], values: 1 }],
+    ['search masked', { paths: ['payload.headers.0.value'], values: 1 }],
+    ['search masked', { paths: ['payload.user.password'], values: 2 }],
+  ])
+  expect(JSON.stringify(await lines())).not.toContain(CANARY)
+  await plain.close()
+})
+
+test("where the owner's rule masks more, every search in payloads is on the record", async () => {
+  const { secret } = await server.holdfast.createKey({ name: 'nurse', scopes: ['read:payload'] })
+
+  await server.as(secret, 'GET', `/v1/jobs/count?filter=${encodeURIComponent('payload.patient.name:Ada')}`)
+
+  const [line] = (await server.holdfast.audit({ actor: 'key:nurse' })).entries
+  expect([line?.action, line?.details]).toEqual(['search masked', { paths: ['payload.patient.name'], values: 1 }])
 })
 
 test('a canary in payloads, tokens, headers and bad bodies turns up in no list, log, metric, audit line or problem', async () => {

@@ -107,21 +107,50 @@ test('a session of an API key has its scopes and ends with it', async () => {
   expect((await me()).status).toBe(401)
 })
 
-test('after fifty wrong tokens in a minute there is no trying', async () => {
+test('after fifty wrong tokens in a minute wrong ones are slowed, and the right ones pass', async () => {
   let nowMs = 1_000_000
   await open({ now: () => nowMs })
+  const key = await server.key(['read'])
   for (let index = 0; index < 25; index++) {
     expect((await post(`wrong ${index}`)).status).toBe(401)
     expect((await server.as(`wrong-${index}`, 'GET', '/v1/me')).status).toBe(401)
   }
 
-  const answered = await post(TOKEN)
+  const wrong = await post('wrong once more')
 
-  expect([answered.status, answered.json.code]).toEqual([429, 'too_many_requests'])
-  expect(Number(answered.headers.get('retry-after'))).toBeGreaterThan(0)
-  expect((await server.admin('GET', '/v1/me')).status).toBe(429)
-  nowMs += 60_000
+  expect([wrong.status, wrong.json.code]).toEqual([429, 'too_many_requests'])
+  expect(Number(wrong.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect((await server.admin('GET', '/v1/me')).status).toBe(200)
+  expect((await server.as(key, 'GET', '/v1/me')).status).toBe(200)
   expect((await post(TOKEN)).status).toBe(200)
+  expect((await post(key)).status).toBe(200)
+  expect((await post(server.server.createToken())).status).toBe(200)
+  nowMs += 60_000
+  expect((await post('wrong')).status).toBe(401)
+})
+
+test('wrong secrets for the id of a key do not lock its owner out', async () => {
+  await open({ limits: { failedLoginsMax: 1 } })
+  const key = await server.key(['read'])
+  const guess = `${key.slice(0, 16)}${'A'.repeat(43)}`
+
+  await Promise.all(Array.from({ length: 20 }, () => server.as(guess, 'GET', '/v1/me')))
+
+  expect((await server.as(guess, 'GET', '/v1/me')).status).toBe(429)
+  expect((await server.as(key, 'GET', '/v1/me')).status).toBe(200)
+})
+
+test('where no address is known, wrong tokens of somebody lock nobody out', async () => {
+  await open({ limits: { failedLoginsMax: 1 } })
+  const ask = (token: string) =>
+    server.server.fetch(
+      new Request('http://localhost/v1/me', { headers: { host: 'localhost', authorization: `Bearer ${token}` } }),
+    )
+
+  await ask('wrong')
+
+  expect((await ask('wrong')).status).toBe(429)
+  expect((await ask(TOKEN)).status).toBe(200)
 })
 
 test('too many wrong tokens do not sign out those who are in', async () => {
@@ -132,6 +161,27 @@ test('too many wrong tokens do not sign out those who are in', async () => {
   expect((await post('wrong')).status).toBe(429)
   expect((await server.ask('GET', '/v1/me', { headers: { cookie } })).status).toBe(200)
 })
+
+test('a key that signs in a thousand times signs out itself alone, and does not fill the audit', async () => {
+  let nowMs = 1_000_000
+  await open({ now: () => nowMs })
+  const admin = await server.signIn()
+  const reader = await server.key(['read'])
+  const other = await server.key(['read'])
+  const cookieOf = async (key: string) => (await post(key)).headers.get('set-cookie')!.split(';')[0]!
+  const me = async (cookie: string) => (await server.ask('GET', '/v1/me', { headers: { cookie } })).status
+  const bystander = await cookieOf(other)
+  const first = await cookieOf(reader)
+  let last = first
+  for (let index = 1; index < 1_001; index++) last = await cookieOf(reader)
+
+  expect([await me(admin), await me(bystander), await me(first), await me(last)]).toEqual([200, 200, 401, 200])
+  const lines = async () => (await server.holdfast.audit({ limit: 200, action: 'sign in' })).entries
+  expect((await lines()).length).toBeLessThan(20)
+  nowMs += 60_000
+  await cookieOf(reader)
+  expect((await lines())[0]!.details).toEqual({ before: 996 })
+}, 90_000)
 
 test('a hook says who asks; its changes must come from our page as well', async () => {
   await open({
@@ -156,25 +206,57 @@ test('a hook says who asks; its changes must come from our page as well', async 
   expect((await server.holdfast.audit({ limit: 1 })).entries[0]!.actor).toBe('hook:ada')
 })
 
-test('a header of a proxy counts from the peers that are listed, and from nobody else', async () => {
-  await open({ proxy: { peers: ['127.0.0.0/8'], header: 'X-Forwarded-User', scopes: ['read'] } })
-  const headers = { 'x-forwarded-user': 'ada' }
+const SECRET = 'what-the-proxy-shows-so-that-we-know-it'
+
+test('a header of a proxy counts from the peers that are listed, with its secret, and from nobody else', async () => {
+  const header = 'X-Forwarded-User'
+  await open({ proxy: { peers: ['127.0.0.0/8'], secret: SECRET, header, scopes: ['read'] } })
+  const headers = { 'x-forwarded-user': 'ada', 'x-holdfast-proxy-secret': SECRET }
   expect((await server.ask('GET', '/v1/me', { headers })).json).toMatchObject({ name: 'ada', via: 'proxy' })
-  expect((await server.ask('GET', '/v1/me', { headers: { 'x-forwarded-user': 'ada, root' } })).status).toBe(401)
+  const twice = { ...headers, 'x-forwarded-user': 'ada, root' }
+  expect((await server.ask('GET', '/v1/me', { headers: twice })).status).toBe(401)
   await server.close()
 
-  await open({ proxy: { peers: ['10.0.0.7', 'fd00::/8'], header: 'x-forwarded-user', scopes: ['admin'] } })
+  await open({ proxy: { peers: ['10.0.0.7', 'fd00::/8'], secret: SECRET, header, scopes: ['admin'] } })
 
   expect((await server.ask('GET', '/v1/me', { headers })).status).toBe(401)
 })
 
+test("another program of the proxy's machine is not believed", async () => {
+  await open({ proxy: { peers: ['127.0.0.1'], secret: SECRET, header: 'x-forwarded-user', scopes: ['admin'] } })
+  const tries = [
+    { 'x-forwarded-user': 'root' },
+    { 'x-forwarded-user': 'root', 'x-holdfast-proxy-secret': '' },
+    { 'x-forwarded-user': 'root', 'x-holdfast-proxy-secret': `${SECRET.slice(0, -1)}x` },
+    { 'x-forwarded-user': 'root', 'x-holdfast-proxy-secret': `${SECRET}, ${SECRET}` },
+  ]
+
+  for (const headers of tries) expect((await server.ask('GET', '/v1/me', { headers })).status).toBe(401)
+})
+
+test('a proxy without a secret of its own is not trusted with who asks', async () => {
+  await open()
+  const proxy = { peers: ['127.0.0.1'], header: 'x-forwarded-user' }
+
+  expect(() => createServer(server.holdfast, { proxy } as never)).toThrow(/proxy\.secret must be 32 to 512/)
+  expect(() => createServer(server.holdfast, { proxy: { ...proxy, secret: 'short' } })).toThrow(/proxy\.secret must be/)
+})
+
 test('behind a proxy wrong tokens are counted for the one it speaks for', async () => {
-  await open({ proxy: { peers: ['127.0.0.1'], header: 'x-user' }, limits: { failedLoginsMax: 1 } })
-  const from = (address: string) => ({ ...server.sameOrigin(), 'x-forwarded-for': `6.6.6.6, ${address}` })
+  const proxy = { peers: ['127.0.0.1'], secret: SECRET, header: 'x-user' }
+  await open({ proxy, limits: { failedLoginsMax: 1 } })
+  const from = (address: string, secret = SECRET) => ({
+    ...server.sameOrigin(),
+    'x-forwarded-for': `6.6.6.6, ${address}`,
+    'x-holdfast-proxy-secret': secret,
+  })
 
   expect((await post('wrong', from('10.0.0.1'))).status).toBe(401)
   expect((await post('wrong', from('10.0.0.1'))).status).toBe(429)
-  expect((await post(TOKEN, from('10.0.0.2'))).status).toBe(200)
+  expect((await post('wrong', from('10.0.0.2'))).status).toBe(401)
+  // Who has not the secret speaks for itself alone.
+  expect((await post('wrong', from('10.0.0.3', 'none'))).status).toBe(401)
+  expect((await post('wrong', from('10.0.0.4', 'none'))).status).toBe(429)
 })
 
 test('it does not listen beyond this machine before it knows how to tell who asks', async () => {
@@ -222,8 +304,8 @@ test('options that make no sense are refused when they are given', async () => {
     { hosts: [] },
     { hosts: ['Queue.Example.com'] },
     { hosts: ['https://queue.example.com'] },
-    { proxy: { peers: ['everybody'], header: 'x' } },
-    { proxy: { peers: [], header: 'x' } },
+    { proxy: { peers: ['everybody'], secret: SECRET, header: 'x' } },
+    { proxy: { peers: [], secret: SECRET, header: 'x' } },
     { limits: { bodyBytesMax: 0 } },
     { tokn: TOKEN } as ServerOptions,
   ]

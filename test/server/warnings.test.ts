@@ -39,6 +39,7 @@ const health = (postgres: Partial<PostgresHealth> | null = null, isDurable = tru
 
 const settings = {
   synchronousCommit: 'on',
+  synchronousCommitOfRole: 'on',
   fsync: true,
   fullPageWrites: true,
   autovacuum: true,
@@ -56,7 +57,7 @@ interface Seen {
 
 function codes({ queues = [], workers = [], schedules = [], health: seen = health() }: Seen): readonly string[] {
   const found = warningsOf({
-    overview: { nowMs: NOW, queues, isExact: true },
+    overview: { nowMs: NOW, queues, total: queues.length, isExact: true },
     workers: workers as readonly WorkerView[],
     schedules: schedules as readonly ScheduleStatus[],
     health: seen,
@@ -133,7 +134,7 @@ test.each([
   [false, 994_871, 'about 995,000 jobs are ready in mail and no worker serves it'],
   [true, 1, '1 job is ready in mail and no worker serves it'],
 ])('counts can be read, and an estimate says that it is one: exact %s, %i', (isExact, ready, text) => {
-  const overview = { nowMs: NOW, queues: [queue({ ready, workers: 0 })], isExact }
+  const overview = { nowMs: NOW, queues: [queue({ ready, workers: 0 })], total: 1, isExact }
 
   const [warning] = warningsOf({ overview, workers: [], schedules: [], health: health() })
 

@@ -7,6 +7,7 @@ import { connect } from '../../src/index.js'
 import { meaningOf } from '../../src/stores/postgres/errors.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { Lane } from '../../src/stores/postgres/lane.js'
+import { MIGRATIONS } from '../../src/stores/postgres/migrations/index.js'
 import { testServerUrl } from '../support/postgres.js'
 
 const schema = `connecting_${process.pid}`
@@ -123,7 +124,7 @@ describe('connecting to PostgreSQL', () => {
     const stores = await Promise.all(Array.from({ length: 12 }, () => postgresStore(testServerUrl(), { schema: name })))
 
     const { rows } = await sql.query(`SELECT number FROM ${name}.migrations ORDER BY number`)
-    expect(rows.map(({ number }) => number)).toEqual(rows.map((_, index) => index + 1))
+    expect(rows.map(({ number }) => number)).toEqual(MIGRATIONS.map(({ number }) => number))
     await Promise.all(stores.map((store) => store.close()))
     await sql.query(`DROP SCHEMA ${name} CASCADE`)
   })
@@ -153,6 +154,9 @@ describe('a SQLSTATE', () => {
     ['57P03', 'store_unavailable', true],
     ['53300', 'store_unavailable', true],
     ['53100', 'store_unavailable', true],
+    ['25P02', 'store_unavailable', true],
+    ['25P03', 'store_unavailable', true],
+    ['25P04', 'store_unavailable', true],
     ['40001', 'store_unavailable', true],
     ['40P01', 'store_unavailable', true],
     ['55P03', 'store_unavailable', true],

@@ -10,7 +10,7 @@ import { type Holdfast, openHoldfast } from '../../src/index.js'
 import { createServer, type Server } from '../../src/server/index.js'
 import { Database, type Purpose, type Send } from '../../src/stores/postgres/database.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
-import { START_OPTIONS } from '../../src/stores/postgres/lane.js'
+import { START_OPTIONS } from '../../src/stores/postgres/session.js'
 import { inSchema, type Row, type Statement } from '../../src/stores/postgres/statement.js'
 import { composeStore } from '../../src/stores/postgres/store.js'
 import { WakeUps } from '../../src/stores/postgres/wake.js'
@@ -22,7 +22,7 @@ const TOKEN = 'a-token-for-tests-that-is-long-enough-0123456789'
 const WAITING = 150_000
 const FINISHED = 60_000
 
-const HOT = /^(ready|running|scheduled|dead|blocked|(jobs|finished|attempts)(_\d{8}|_rest)?)$/
+const HOT = /^(ready|running|scheduled|dead|blocked|(jobs|finished|attempts)(_\d{8}|_rest|_rest_old|_rest_new)?)$/
 
 /** The most rows one scan of a hot table may read, by statement. Others look at a window of a list. */
 const ROWS_MAX: readonly (readonly [name: RegExp, rows: number])[] = [
@@ -86,7 +86,7 @@ describe('the statements behind the dashboard', () => {
     const store = composeStore({
       db,
       wakeUps,
-      extender: () => ({ module: '', data: null }),
+      extender: () => ({ kind: 'postgres', module: null, data: null }),
       leaveServer: async () => {},
     })
     holdfast = await openHoldfast(store, { upkeep: false })

@@ -131,7 +131,7 @@ describe('looks at a full store', () => {
 async function lookersOf(sql: pg.Client): Promise<number> {
   const text = `
     SELECT FROM pg_stat_activity
-     WHERE application_name = 'holdfast look up jobs' AND strpos(query, $1) > 0 AND pid <> pg_backend_pid()`
+     WHERE application_name = ANY ('{holdfast look up jobs,holdfast search jobs,holdfast count jobs}') AND strpos(query, $1) > 0 AND pid <> pg_backend_pid()`
   return (await sql.query(text, [`"${schema}"`])).rowCount ?? 0
 }
 

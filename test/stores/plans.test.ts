@@ -4,7 +4,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CLAIM } from '../../src/stores/postgres/claim.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
-import { START_OPTIONS } from '../../src/stores/postgres/lane.js'
+import { START_OPTIONS } from '../../src/stores/postgres/session.js'
 import { inSchema } from '../../src/stores/postgres/statement.js'
 import { testServerUrl } from '../support/postgres.js'
 

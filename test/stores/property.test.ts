@@ -81,5 +81,7 @@ BEGIN
   LOOP
     EXECUTE format(CASE WHEN kept.is_day THEN 'DROP TABLE ":schema".%I' ELSE 'DELETE FROM ":schema".%I' END, kept.relname);
   END LOOP;
+  -- As whatever detaches a partition does.
+  PERFORM :schema.renew_rest(part) FROM unnest(ARRAY['jobs', 'finished', 'attempts', 'logs', 'progress']) AS part;
 END
 $$`

@@ -37,6 +37,18 @@ export async function openPeerStore(url: string, schema: string, clock: Clock): 
   return (await connectionsOf(url, schema)).second.openStore(clock)
 }
 
+/** The servers that tests of roles and transactions run on. Without the second on this machine there is nothing to show for it, and what
+ *  needs it is skipped: apt-get install postgresql. */
+export const SERVERS: readonly (readonly [name: string, urlOf: () => string | undefined])[] = [
+  ['PostgreSQL 18', () => testServerUrl()],
+  ['PostgreSQL 15', () => process.env.HOLDFAST_TEST_URL_15],
+]
+
+/** The connections a store of the schema uses, for sending one statement of an operation and no more. */
+export async function databaseOf(url: string, schema: string): Promise<Database> {
+  return (await connectionsOf(url, schema)).first.db
+}
+
 /** Removes a schema with everything in it, and its connections. */
 export async function dropSchema(url: string, schema: string): Promise<void> {
   const { sql, first, second } = await connectionsOf(url, schema)
@@ -72,9 +84,13 @@ class StoreConnections {
     this.#wakeUps = new WakeUps({ settings, schema, connectMs: 10_000 })
   }
 
+  get db(): Database {
+    return this.#db
+  }
+
   openStore(clock: Clock, floors = new Floors()): Store {
     this.#clock = clock
-    const extender = () => ({ module: '', data: null })
+    const extender = () => ({ kind: 'postgres' as const, module: null, data: null })
     const store = composeStore({ db: this.#db, wakeUps: this.#wakeUps, extender, leaveServer: async () => {}, floors })
     return { ...store, close: async () => {} }
   }

@@ -154,6 +154,70 @@ describe('fire', () => {
     expect(stage.heard('schedule.fired')).toHaveLength(1)
   })
 
+  test('one queue’s many due schedules keep another’s tick waiting for one firing of each at most', async () => {
+    const stage = openStage()
+    for (let index = 0; index < 500; index++) {
+      await setSchedule(stage, { name: `a:${index}`, queue: 'a', cron: '* * * * * *' }, 1_000)
+    }
+    await setSchedule(stage, { name: 'b', queue: 'b', cron: '* * * * * *' }, 2_000)
+
+    await stage.clock.advance(2_000)
+    await stage.upkeep().tick()
+
+    const fired = stage.heard('schedule.fired').map(({ schedule }) => schedule)
+    // Those of a have two ticks each by then.
+    expect(fired.indexOf('b')).toBe(2)
+    expect(new Set(fired).size).toBe(501)
+  })
+
+  test('a round that takes long ends, and the next asks anew who is due', async () => {
+    const stage = openStage()
+    for (let index = 0; index < 5; index++) {
+      await setSchedule(stage, { name: `a:${index}`, queue: 'a', cron: '0 * * * *' }, 0)
+    }
+    await setSchedule(stage, { name: 'b', queue: 'b', cron: '* * * * * *' }, 1_000)
+    stage.slow('fire', 600)
+
+    const upkeep = stage.upkeep()
+    upkeep.start()
+    await stage.clock.advance(10_000)
+    const stopped = upkeep.stop()
+    await stage.clock.advance(10_000)
+    await stopped
+
+    const fired = stage.heard('schedule.fired').map(({ schedule }) => schedule)
+    expect(fired.slice(0, 3)).toEqual(['a:0', 'a:1', 'b'])
+    expect(new Set(fired).size).toBe(6)
+  })
+
+  test('ticks that are late are told with their queue and by how much, once a minute for each queue', async () => {
+    const stage = openStage()
+    await setSchedule(stage, { name: 'a:1', queue: 'a', cron: '* * * * *' }, 60_000)
+    await setSchedule(stage, { name: 'a:2', queue: 'a', cron: '* * * * *' }, 60_000)
+    await setSchedule(stage, { name: 'b:1', queue: 'b', cron: '* * * * *' }, 60_000)
+    const upkeep = stage.upkeep()
+
+    await stage.clock.advance(60_000 + 15_000)
+    await upkeep.tick()
+    const inTime = stage.heard('schedule.late').length
+    await stage.clock.advance(60_000)
+    await upkeep.tick()
+    const slow = stage.heard('schedule.late').length
+    await stage.clock.advance(45_000 + 15_001)
+    await upkeep.tick()
+
+    expect([inTime, slow]).toEqual([0, 0])
+    const told = stage.heard('schedule.late').map(({ name: _, ...facts }) => facts)
+    expect(told.sort((one, other) => (one.queue < other.queue ? -1 : 1))).toEqual([
+      { schedule: 'a:1', queue: 'a', lateMs: 15_001, count: 1 },
+      { schedule: 'b:1', queue: 'b', lateMs: 15_001, count: 1 },
+    ])
+    await stage.clock.advance(60_000)
+    await upkeep.tick()
+    const again = stage.heard('schedule.late').filter(({ queue }) => queue === 'a')[1]
+    expect(again).toMatchObject({ schedule: 'a:1', count: 2 })
+  })
+
   test('a tick skipped because an earlier job is unfinished is told without a job', async () => {
     const stage = openStage()
     await setSchedule(stage, { overlap: 'skip' })

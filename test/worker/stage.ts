@@ -7,7 +7,7 @@ import { HoldfastError } from '../../src/core/errors.js'
 import type { HoldfastEvent } from '../../src/core/events.js'
 import { idMaker } from '../../src/core/id.js'
 import type { JobView, NewJob } from '../../src/core/job.js'
-import type { Ports } from '../../src/core/ports.js'
+import { type Ports, sleep } from '../../src/core/ports.js'
 import type { Store } from '../../src/core/store.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
@@ -27,6 +27,8 @@ export interface Stage {
   /** Makes calls of these methods fail until `heal()`; without names, every call. `lose` lets them take effect first. */
   fail(methods?: readonly (keyof Store)[], options?: { readonly error?: Error; readonly lose?: boolean }): void
   heal(): void
+  /** Makes calls of a method take this long before they take effect, by the manual clock. */
+  slow(method: keyof Store, ms: number): void
   /** Calls of a store method so far. */
   calls(method: keyof Store): number
   heard<Name extends HoldfastEvent['name']>(name: Name): EventNamed<Name>[]
@@ -45,7 +47,8 @@ export function openStage(): Stage {
   const faults = new Map<string, { readonly error: Error; readonly lose: boolean }>()
   const counts = new Map<string, number>()
   const memory = memoryStore({ clock })
-  const store = withFaults(memory, faults, counts)
+  const slows = new Map<string, number>()
+  const store = withFaults(memory, { faults, counts, slows, ports })
   const makeId = idMaker(() => clock.now(), ports.random)
 
   return {
@@ -57,6 +60,7 @@ export function openStage(): Stage {
       for (const method of methods) faults.set(method, { error, lose })
     },
     heal: () => faults.clear(),
+    slow: (method, ms) => void slows.set(method, ms),
     calls: (method) => counts.get(method) ?? 0,
     heard: (name) => events.filter((event) => event.name === name) as never,
     worker: (options, otherStore = store) =>
@@ -99,8 +103,17 @@ export function unavailable(): HoldfastError {
 
 function withFaults(
   memory: Store,
-  faults: ReadonlyMap<string, { readonly error: Error; readonly lose: boolean }>,
-  counts: Map<string, number>,
+  {
+    faults,
+    counts,
+    slows,
+    ports,
+  }: {
+    readonly faults: ReadonlyMap<string, { readonly error: Error; readonly lose: boolean }>
+    readonly counts: Map<string, number>
+    readonly slows: ReadonlyMap<string, number>
+    readonly ports: Ports
+  },
 ): Store {
   return new Proxy(memory, {
     get(target, method: string) {
@@ -108,6 +121,8 @@ function withFaults(
       if (typeof plain !== 'function' || ['listen', 'wake', 'extender'].includes(method)) return plain
       return async (...values: unknown[]) => {
         counts.set(method, (counts.get(method) ?? 0) + 1)
+        const slowMs = slows.get(method)
+        if (slowMs !== undefined) await sleep(ports.timers, slowMs)
         const fault = faults.get(method) ?? faults.get('*')
         if (fault !== undefined && !fault.lose) throw fault.error
         const answer: unknown = await (plain as (...values: unknown[]) => unknown)(...values)

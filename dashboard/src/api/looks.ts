@@ -22,15 +22,18 @@ export interface Rights {
   readonly operate: boolean
   readonly enqueue: boolean
   readonly readPayload: boolean
+  /** What holds for all queues, such as the retention. */
+  readonly allQueues: boolean
 }
 
 export function useRights(): Rights {
   const me = useMe().value
-  if (me === null) return { operate: false, enqueue: false, readPayload: false }
+  if (me === null) return { operate: false, enqueue: false, readPayload: false, allQueues: false }
   const has = (scope: string) => me.scopes.includes('admin') || me.scopes.includes(scope)
   return {
     operate: !me.readOnly && has('operate'),
     enqueue: !me.readOnly && has('enqueue'),
     readPayload: has('read:payload'),
+    allQueues: !me.isKept,
   }
 }

@@ -203,6 +203,7 @@ export function readMe(value: unknown): Me {
   return {
     name: textOf(raw.name, 'you'),
     scopes: textsOf(raw.scopes),
+    isKept: Array.isArray(raw.queues),
     via: textOf(raw.via),
     environment:
       typeof environment.name === 'string' ? { name: environment.name, colour: maybeText(environment.colour) } : null,

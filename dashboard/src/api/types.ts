@@ -248,6 +248,8 @@ export interface Warning {
 export interface Me {
   readonly name: string
   readonly scopes: readonly string[]
+  /** Whether they are kept to some queues. */
+  readonly isKept: boolean
   readonly via: string
   readonly environment: { readonly name: string; readonly colour: string | null } | null
   readonly version: string

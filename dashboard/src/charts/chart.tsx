@@ -7,7 +7,7 @@ import { shade } from '../theme.js'
 import { timeMode } from '../time/clock.js'
 import { absoluteText } from '../time/format.js'
 import { optionsOf } from './options.js'
-import { type Line, latestOf, peakOf, stackOf } from './shape.js'
+import { type Line, latestOf, layersOf, peakOf } from './shape.js'
 
 export interface ChartProps {
   readonly title: string
@@ -107,27 +107,25 @@ function Canvas({ label, times, lines, isStacked, axisText, steps, group, onPoin
   const chart = useRef<uPlot | null>(null)
   const currentShade = useObservable(shade)
   const isUtc = useObservable(timeMode) === 'utc'
-  const rows = useMemo(
-    () => [times, ...(isStacked ? stackOf(lines) : lines.map(({ values }) => values))] as uPlot.AlignedData,
-    [times, lines, isStacked],
-  )
-  const names = lines.map(({ label }) => label).join()
+  const painted = useMemo(() => (isStacked ? layersOf(lines) : lines), [lines, isStacked])
+  const rows = useMemo(() => [times, ...painted.map(({ values }) => values)] as uPlot.AlignedData, [times, painted])
+  const names = painted.map(({ label }) => label).join()
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: painted anew for another look, not for other values
   useEffect(() => {
     const element = place.current
     if (element === null) return
     const width = element.clientWidth
-    const options = optionsOf({ lines, isStacked, isUtc, width, height: HEIGHT, group, axisText, steps, onPoint })
-    const painted = new uPlot(options, rows, element)
-    chart.current = painted
+    const look = { lines: painted, isStacked, isUtc, width, height: HEIGHT, group, axisText, steps, onPoint }
+    const plot = new uPlot(optionsOf(look), rows, element)
+    chart.current = plot
     const watcher = new ResizeObserver(() => {
-      if (element.clientWidth > 0) painted.setSize({ width: element.clientWidth, height: HEIGHT })
+      if (element.clientWidth > 0) plot.setSize({ width: element.clientWidth, height: HEIGHT })
     })
     watcher.observe(element)
     return () => {
       watcher.disconnect()
-      painted.destroy()
+      plot.destroy()
       chart.current = null
     }
   }, [names, currentShade, isUtc, isStacked, group])

@@ -37,7 +37,7 @@ export function optionsOf(settings: ChartSettings): uPlot.Options {
       y: false,
       points: { size: 7, width: 2, fill: (u, index) => strokeOf(u, index), stroke: () => colourOf('--sheet') },
     },
-    scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, topOf(max)] } },
+    scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, topOf(max, steps?.[0] ?? 1)] } },
     axes: [
       {
         stroke: ink,
@@ -52,7 +52,8 @@ export function optionsOf(settings: ChartSettings): uPlot.Options {
       {
         stroke: ink,
         font: FONT,
-        size: 44,
+        // The longest mark is an age, such as "1m 30s".
+        size: 54,
         gap: 8,
         space: 34,
         grid,
@@ -61,22 +62,27 @@ export function optionsOf(settings: ChartSettings): uPlot.Options {
         ...(steps === null ? {} : { incrs: [...steps] }),
       },
     ],
-    series: [{}, ...lines.map((_line, index) => seriesOf(colours[index]!, isStacked, index))],
+    series: [{}, ...lines.map((_line, index) => seriesOf(colours[index]!, fillOf(index)))],
+    // Of layers each is filled down to the next; the lowest, which has none below it, to the ground.
     bands: isStacked
       ? colours
-          .slice(1)
-          .map((colour, index) => ({ series: [index + 2, index + 1] as const, fill: faded(colour, 0.28) }))
+          .slice(0, -1)
+          .map((colour, index) => ({ series: [index + 1, index + 2] as const, fill: faded(colour, 0.28) }))
       : [],
     hooks: { setCursor: [(u) => onPoint(u.cursor.idx ?? null)] },
   } as uPlot.Options
+
+  function fillOf(index: number): uPlot.Series['fill'] {
+    if (isStacked) return index === lines.length - 1 ? faded(colours[index]!, 0.28) : undefined
+    // Of lines that cross, only the first is filled: two fills on top of each other make a third colour.
+    return index === 0 ? fadeDown(colours[index]!) : undefined
+  }
 }
 
-function seriesOf(colour: string, isStacked: boolean, index: number): uPlot.Series {
-  // Of lines that cross, only the first is filled: two fills on top of each other make a third colour.
-  const fill = isStacked ? (index === 0 ? faded(colour, 0.28) : undefined) : index === 0 ? fadeDown(colour) : undefined
+function seriesOf(colour: string, fill: uPlot.Series['fill']): uPlot.Series {
   return {
     stroke: colour,
-    width: isStacked ? 1.25 : 1.6,
+    width: 1.5,
     pxAlign: 0,
     ...(fill === undefined ? {} : { fill }),
     points: { show: false },
@@ -98,7 +104,7 @@ function strokeOf(u: uPlot, index: number): string {
   return typeof stroke === 'function' ? String(stroke(u, index)) : String(stroke)
 }
 
-/** A little air above the highest point; an empty chart still has a scale. */
-function topOf(max: number | null): number {
-  return max === null || max <= 0 ? 1 : max * 1.08
+/** A little air above the highest point; an empty chart still has a scale, with a mark on it. */
+function topOf(max: number | null, least: number): number {
+  return Math.max((max ?? 0) * 1.08, least * 1.08)
 }

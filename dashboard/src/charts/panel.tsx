@@ -11,7 +11,17 @@ import { Segments } from '../parts/segments.js'
 import { storedChoice } from '../stored.js'
 import { durationText } from '../time/format.js'
 import { Chart } from './chart.js'
-import { ageLines, depthLines, failureLines, RANGES, type Range, throughputLines, timesOf } from './shape.js'
+import {
+  ageLines,
+  COUNT_STEPS,
+  depthLines,
+  failureLines,
+  RANGES,
+  RATE_STEPS,
+  type Range,
+  throughputLines,
+  timesOf,
+} from './shape.js'
 
 const chosenRange: Observable<Range['value']> = storedChoice<Range['value']>('range', ['1h', '15m', '6h', '24h', '3d'])
 
@@ -59,9 +69,18 @@ export function ChartPanel({ queue }: { readonly queue: string | null }): ReactN
         lines={charts.throughput}
         valueText={perSecond}
         axisText={rateText}
+        steps={RATE_STEPS}
         group={group}
       />
-      <Chart title="Depth" times={times} lines={charts.depth} isStacked valueText={shortText} group={group} />
+      <Chart
+        title="Depth"
+        times={times}
+        lines={charts.depth}
+        isStacked
+        valueText={shortText}
+        steps={COUNT_STEPS}
+        group={group}
+      />
       <Chart
         title="Oldest ready job"
         times={times}
@@ -76,6 +95,7 @@ export function ChartPanel({ queue }: { readonly queue: string | null }): ReactN
         lines={charts.failures}
         valueText={perSecond}
         axisText={rateText}
+        steps={RATE_STEPS}
         group={group}
       />
     </div>

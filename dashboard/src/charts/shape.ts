@@ -74,6 +74,26 @@ export function stackOf(lines: readonly Line[]): readonly (readonly (number | nu
   })
 }
 
+/** What a stacked chart paints: the lines that have anything to show, at their height, the topmost first. Lines of the same height
+ *  cover each other, so the one painted last must be of the state whose jobs are there, not of an empty one above it. */
+export function layersOf(lines: readonly Line[]): readonly Line[] {
+  const heights = stackOf(lines)
+  const layers = lines
+    .map((line, index) => ({ ...line, values: heights[index]! }))
+    .filter((_layer, index) => peakOf(lines[index]!) > 0)
+    .reverse()
+  // Nothing anywhere is a line at zero, not a chart without one.
+  return layers.length > 0 ? layers : lines.slice(0, 1)
+}
+
+const POWERS = Array.from({ length: 10 }, (_, power) => 10 ** power)
+
+/** Distances of the marks on an axis of counts: whole, because there are no half jobs and "0, 1, 1" says nothing. */
+export const COUNT_STEPS: readonly number[] = POWERS.flatMap((power) => [power, 2 * power, 5 * power])
+
+/** Of an axis of rates: not finer than rates are written. */
+export const RATE_STEPS: readonly number[] = [0.1, 0.2, 0.5, ...COUNT_STEPS]
+
 /** The last known value of a line. */
 export function latestOf({ values }: Line): number | null {
   return values.findLast((value) => value !== null) ?? null

@@ -15,3 +15,8 @@ export const CONTENDERS: Readonly<Record<string, ContenderModule>> = {
   'bullmq-postgres': bullmqPostgres,
   'bullmq-redis': bullmqRedis,
 }
+
+/** Whether a contender is somebody else's queue, to be installed first. */
+export function isPeer(name: string): boolean {
+  return name !== 'holdfast' && name !== 'bare-sql'
+}

@@ -4,7 +4,7 @@
 import pg from 'pg'
 import { idMaker } from '../../../src/core/id.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
-import { START_OPTIONS } from '../../../src/stores/postgres/lane.js'
+import { START_OPTIONS } from '../../../src/stores/postgres/session.js'
 import { arrayOf } from '../../../src/stores/postgres/statement.js'
 import { systemPorts } from '../../../src/system-ports.js'
 import type { Contender, ContenderModule, Feature } from '../contender.js'

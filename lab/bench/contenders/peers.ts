@@ -1,21 +1,27 @@
-// The peers are installed apart from the product, in lab/peers, and loaded from there.
+// The peers are installed apart from the product, in lab/peers of the repository, and loaded from there. The published package
+// has no such folder.
 
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { say } from '../../say.js'
 
-const FOLDER = join(process.cwd(), 'lab', 'peers')
-const require = createRequire(join(FOLDER, 'package.json'))
+// Beside the folder this was built into, or in the repository one stands in.
+const FOLDERS = [join(import.meta.dirname, '../../../..'), process.cwd()].map((root) => join(root, 'lab', 'peers'))
+const FOLDER = FOLDERS.find((folder) => existsSync(join(folder, 'package-lock.json'))) ?? null
+const require = createRequire(join(FOLDER ?? import.meta.dirname, 'package.json'))
 
 /** What all peers call their one queue or task. */
 export const QUEUE = 'noop'
 
+/** Whether peers can be measured here: they come with the repository. */
+export const hasPeers: boolean = FOLDER !== null
+
 /** Installs the peers as locked, unless they are there. */
 export function installPeers(): void {
-  if (existsSync(join(FOLDER, 'node_modules'))) return
+  if (FOLDER === null || existsSync(join(FOLDER, 'node_modules'))) return
   say('installing the peers…')
   const npm = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: FOLDER, encoding: 'utf8' })
   if (npm.status !== 0) throw new Error(`npm ci in lab/peers ended with ${npm.status}: ${npm.stderr}`)
@@ -29,7 +35,8 @@ export async function loadPeer<Module>(name: string): Promise<Module> {
 /** The installed version of a peer's package. */
 export function versionOf(name: string): string {
   try {
-    return require(`${name}/package.json`).version
+    // Read as a file: not every package exports it.
+    return JSON.parse(readFileSync(join(FOLDER ?? '', 'node_modules', name, 'package.json'), 'utf8')).version
   } catch {
     return 'not installed'
   }

@@ -20,19 +20,19 @@ export const pgBoss: ContenderModule = {
   drainShare: (feature) => (feature === 'results' ? 0.03 : 0.15),
   cannot: {},
   async open({ postgresUrl }, feature): Promise<Contender> {
-    const { default: PgBoss } = await loadPeer<{ default: new (options: object) => Boss }>('pg-boss')
+    const { PgBoss } = await loadPeer<{ PgBoss: new (options: object) => Boss }>('pg-boss')
     const boss = new PgBoss({ connectionString: postgresUrl, max: AT_ONCE })
     boss.on('error', () => {})
     await boss.start()
-    await boss.createQueue(QUEUE, feature === 'keys' ? { name: QUEUE, policy: 'short' } : { name: QUEUE })
+    await boss.createQueue(QUEUE, feature === 'keys' ? { policy: 'short' } : {})
     return {
       async enqueueOne(payload) {
         await boss.send(QUEUE, payload)
       },
       async enqueueMany(payloads, keys) {
         await boss.insert(
+          QUEUE,
           payloads.map((data, index) => ({
-            name: QUEUE,
             data,
             ...(keys === undefined ? {} : { singletonKey: keys[index]! }),
           })),
@@ -52,7 +52,7 @@ export const pgBoss: ContenderModule = {
           await loop
         }
       },
-      close: () => boss.stop({ graceful: false, wait: true }),
+      close: () => boss.stop({ graceful: false }),
     }
   },
 }
@@ -64,7 +64,7 @@ interface Boss {
   stop(options: object): Promise<void>
   createQueue(name: string, options: object): Promise<void>
   send(name: string, data: object): Promise<unknown>
-  insert(jobs: readonly object[]): Promise<void>
+  insert(name: string, jobs: readonly object[]): Promise<unknown>
   fetch(name: string, options: object): Promise<{ readonly id: string; readonly data: object }[]>
   complete(name: string, ids: string | readonly string[], output?: object): Promise<unknown>
   fail(name: string, ids: readonly string[]): Promise<unknown>

@@ -7,7 +7,7 @@ import { EXIT } from '../exit-codes.js'
 
 interface ChaosFlags {
   readonly seed: number
-  readonly form: 'short' | 'long' | 'clock'
+  readonly form: 'short' | 'neighbours' | 'long' | 'clock'
   readonly jobs?: number
   readonly seconds?: number
   readonly rate?: number
@@ -29,7 +29,9 @@ export function addChaos(parent: Command, cli: Cli): void {
     )
     .option('--seed <number>', 'what decides the load and the plan', wholeNumber, 1)
     .addOption(
-      new Option('--form <form>', 'how much and how long').choices(['short', 'long', 'clock']).default('short'),
+      new Option('--form <form>', 'how much and how long')
+        .choices(['short', 'neighbours', 'long', 'clock'])
+        .default('short'),
     )
     .option('--jobs <number>', 'how many must be accepted', wholeNumber)
     .option('--seconds <number>', 'over how long faults are spread', wholeNumber)
@@ -42,6 +44,10 @@ export function addChaos(parent: Command, cli: Cli): void {
     .action((flags: ChaosFlags) => chaos(cli, flags))
   addExamples(command, [
     ['holdfast chaos', 'the short form: 20,000 jobs, 127 faults, within three minutes'],
+    [
+      'holdfast chaos --form neighbours',
+      "beside strangers, strict roles, a pooler, a standby (takes Debian's pgbouncer)",
+    ],
     ['holdfast chaos --seed 42 --form long --json > chaos.json', 'the long form, as a document'],
     ['holdfast chaos --form clock', "only the database's clock jumps (takes Debian's libfaketime)"],
     ["holdfast chaos --plant 'settle without fence' --jobs 2000", 'see that the check can fail'],

@@ -30,6 +30,7 @@ import { LinePrinter } from '../lines.js'
 import { type Log, openLog } from '../log/log.js'
 import { addLogOptions, type LogFlags } from '../log/options.js'
 import { type Line, Narrator } from '../narrator.js'
+import { signInFileOption } from '../serve/options.js'
 import { spanText } from '../times.js'
 
 const FOLDER_DEFAULT = '.holdfast'
@@ -38,6 +39,7 @@ const DRAIN_MS = 15_000
 
 interface DevFlags extends StoreFlags, LogFlags {
   readonly port?: number
+  readonly signInFile?: string
 }
 
 export function addDev(parent: Command, cli: Cli): void {
@@ -50,6 +52,7 @@ export function addDev(parent: Command, cli: Cli): void {
     )
     .argument('[folder]', `where the store is (default: ${FOLDER_DEFAULT})`)
     .addOption(option('--port <port>', 'of the dashboard; another one where it is taken (default: 4680)', wholeNumber))
+    .addOption(signInFileOption())
     .action((folder: string | undefined, flags: DevFlags) => dev(cli, folder, flags))
   addLogOptions(command, { format: 'pretty, which is told on stdout' })
   addStoreOptions(command, { json: 'tell it as JSON, one event a line', url: 'a store elsewhere, instead of a folder' })
@@ -74,7 +77,10 @@ async function dev(cli: Cli, folder: string | undefined, flags: DevFlags): Promi
   const holdfast = await openStore(store, flags, { retention: '1d', ...log.connectOptions })
   const show = new Show(cli, flags, { holdfast, log })
   try {
-    const dashboard = await openDashboard(holdfast, { port: flags.port, log: log.served })
+    const isTerminal = (log.isPretty ? cli.stdout : cli.stderr).isTerminal && flags.json !== true
+    const own = store.folder === null || isTerminal ? null : join(store.folder, 'sign-in')
+    const signInFile = flags.signInFile ?? own
+    const dashboard = await openDashboard(holdfast, { port: flags.port, log: log.served, isTerminal, signInFile })
     try {
       await show.open(store, { isNew, dashboard })
       if (!lifetime.signal.aborted) await show.run(lifetime)
@@ -140,13 +146,13 @@ class Show {
         at: new Date(),
         event: 'dev.listening',
         url: dashboard.url,
-        signInUrl: dashboard.signInUrl,
+        signInFile: dashboard.signIn.file,
       })
       holdfast.on((event) => writeEvent(this.#cli, event))
     } else if (this.#log.isPretty) {
       await this.#printBanner(store, isNew, dashboard)
       holdfast.on(this.#hear)
-    } else this.#cli.stderr.line(`open ${dashboard.signInUrl}`)
+    } else this.#cli.stderr.line(`open ${dashboard.signIn.url ?? dashboard.url}`)
     holdfast.on(this.#tally.hear)
     await enqueueExamples(holdfast, this.#tell)
     await scheduleExample(holdfast)
@@ -159,7 +165,8 @@ class Show {
       store: whereText(store),
       isNew,
       found: isKnown ? await foundIn(this.#holdfast) : null,
-      dashboard: dashboard.signInUrl,
+      dashboard: dashboard.signIn.url ?? dashboard.url,
+      signIn: dashboard.signIn,
       note: dashboard.note,
       types: this.#handlers.length,
       concurrency: CONCURRENCY,

@@ -52,8 +52,8 @@ async function doctor(cli: Cli, flags: DoctorFlags): Promise<void> {
   const checks = checksOf(facts, horizonWarn === undefined ? undefined : { horizonWarnMs: Number(horizonWarn) })
   const isHealthy = checks.every(({ level }) => level !== 'failed')
   if (flags.json === true) {
-    const { health, synchronousCommit } = facts
-    const isDurable = health?.postgres?.settings.fsync === true && synchronousCommit !== 'off'
+    const { health } = facts
+    const isDurable = health?.isDurable === true
     const durability = durabilityOf(facts)
     writeJson(cli, {
       ...{ store: store.shown, version: health?.version ?? null, isDurable, durability, checks, isHealthy, health },
@@ -71,7 +71,7 @@ async function inspect(store: ChosenStore, flags: StoreFlags): Promise<Facts> {
   try {
     const health = await holdfast.health()
     const { clockOffsetMs } = health
-    return { migrations: null, health, synchronousCommit: null, clockOffsetMs, overview: null }
+    return { migrations: null, health, clockOffsetMs, overview: null }
   } finally {
     await holdfast.close()
   }

@@ -1,8 +1,8 @@
 // holdfast server: the HTTP API and the dashboard of a store, until it is told to stop.
 
 import type { Command } from 'commander'
+import { isLoopback } from '../../core/hosts.js'
 import type { Holdfast } from '../../holdfast.js'
-import { isLoopback } from '../../server/hosts.js'
 import type { Listening, Server } from '../../server/index.js'
 import type { ServerOptions } from '../../server/options.js'
 import { addExamples, type Cli, writeJsonLine } from '../command.js'
@@ -12,6 +12,7 @@ import { type Log, openLog } from '../log/log.js'
 import { addLogOptions, type LogFlags } from '../log/options.js'
 import { atPort } from '../ports.js'
 import { addServerOptions, type ServerFlags as OwnFlags, PORT_DEFAULT, readServerOptions } from '../serve/options.js'
+import { offerSignIn, type SignIn } from '../serve/sign-in.js'
 
 interface ServerFlags extends StoreFlags, LogFlags, OwnFlags {}
 
@@ -20,19 +21,23 @@ export function addServer(parent: Command, cli: Cli): void {
     .command('server')
     .summary('serve the HTTP API and the dashboard')
     .description(
-      'Serves the HTTP API and the dashboard of a store, on this machine alone unless told otherwise, and prints an ' +
-        'address that signs in once. Like a worker it takes part in upkeep, but not with --read-only. SIGTERM or Ctrl-C ' +
+      'Serves the HTTP API and the dashboard of a store, on this machine alone unless told otherwise. On a terminal it ' +
+        'prints an address that signs in once; elsewhere, where it would stay in a log, --sign-in-file says where to write ' +
+        'it. Like a worker it takes part in upkeep, but not with --read-only. SIGTERM or Ctrl-C ' +
         'stops it: requests under way get five seconds, and it exits with 0. A second signal exits at once.',
     )
     .action((flags: ServerFlags) => serve(cli, flags))
   addServerOptions(command)
   addLogOptions(command)
-  addStoreOptions(command, { json: 'print { url, signInUrl, host, port } as one line of JSON, once it listens' })
+  addStoreOptions(command, { json: 'print { url, signInFile, host, port } as one line of JSON, once it listens' })
   addExamples(command, [
     ['holdfast server', 'on this machine: open the address it prints'],
     ['holdfast keys create ops --scope admin', 'a key, for those who come from elsewhere'],
     ['holdfast server --host 0.0.0.0 --allow-host queue.example.com --api-keys', 'for others, with API keys'],
-    ['holdfast server --base-path /queue --trust-proxy 10.0.0.7', 'behind a proxy that knows who asks'],
+    [
+      'holdfast server --base-path /queue --trust-proxy 10.0.0.7 --proxy-secret-file proxy-secret',
+      'behind a proxy that knows who asks',
+    ],
   ])
 }
 
@@ -52,9 +57,16 @@ async function serve(cli: Cli, flags: ServerFlags): Promise<void> {
     const server = await makeServer(holdfast, options, log)
     try {
       const listening = await listen(server, flags)
-      announce(cli, { flags, log, store, listening, token: server.createToken() })
-      await lifetime.over
-      log.say('stopping')
+      const url = openableUrl(listening)
+      const isTerminal = cli.stderr.isTerminal && flags.json !== true
+      const signIn = await offerSignIn({ server, url, isTerminal, file: flags.signInFile ?? null })
+      try {
+        announce(cli, { flags, log, store, listening, url, signIn })
+        await lifetime.over
+        log.say('stopping')
+      } finally {
+        await signIn.close()
+      }
     } finally {
       await server.close()
     }
@@ -83,22 +95,39 @@ interface Announced {
   readonly log: Log
   readonly store: ChosenStore
   readonly listening: Listening
-  readonly token: string
+  readonly url: string
+  readonly signIn: SignIn
 }
 
-/** Says where it is. The token is for people, on stderr or in the one line of JSON, and never part of the log. */
-function announce(cli: Cli, { flags, log, store, listening, token }: Announced): void {
+/** The address people can open: not the one that stands for all of them. */
+function openableUrl(listening: Listening): string {
+  return listening.url.replace(/^http:\/\/(0\.0\.0\.0|\[::\])(?=:)/, 'http://localhost')
+}
+
+/** Says where it is, and how to sign in. */
+function announce(cli: Cli, { flags, log, store, listening, url, signIn }: Announced): void {
   const { host, port } = listening
-  // Nobody can open the address that stands for all of them.
-  const url = listening.url.replace(/^http:\/\/(0\.0\.0\.0|\[::\])(?=:)/, 'http://localhost')
-  const signInUrl = flags.insecureNoAuth === true ? url : `${url}/?token=${token}`
   log.say(`serving ${store.shown}`, { store: store.shown, url })
-  if (flags.json === true) writeJsonLine(cli, { url, signInUrl, host, port })
-  else {
-    cli.stderr.line(`open ${cli.stderr.style('cyan', signInUrl)}`)
-    if (flags.insecureNoAuth !== true) cli.stderr.line('     (signs in once; API keys sign in as often as you like)')
-  }
+  if (flags.json === true) writeJsonLine(cli, { url, signInFile: signIn.file, host, port })
+  else announceSignIn(cli, flags, url, signIn)
   if (!isLoopback(host) && flags.allowHost === undefined) {
     cli.stderr.line(`it answers only to localhost:${port}: name the hosts people use with --allow-host`)
+  }
+}
+
+function announceSignIn(cli: Cli, { insecureNoAuth }: ServerFlags, url: string, signIn: SignIn): void {
+  const open = (address: string) => cli.stderr.line(`open ${cli.stderr.style('cyan', address)}`)
+  if (insecureNoAuth === true) open(url)
+  else if (signIn.url !== null) {
+    open(signIn.url)
+    cli.stderr.line('     (signs in once; API keys sign in as often as you like)')
+  } else open(url)
+  if (insecureNoAuth === true) return
+  if (signIn.file !== null) cli.stderr.line(`     an address that signs in once is in ${signIn.file}`)
+  else if (signIn.url === null) {
+    cli.stderr.line(
+      '     sign in with an API key (`holdfast keys create`), or start with --sign-in-file for an address;',
+    )
+    cli.stderr.line('     it is printed on a terminal alone, because this may be kept as a log')
   }
 }

@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { checkWhole } from '../../core/check.js'
 import type { Duration } from '../../core/duration.js'
 import type { Emit } from '../../core/events.js'
+import { hostCheck } from '../../core/hosts.js'
 import type { Holdfast } from '../../holdfast.js'
 import type { MetricsServer } from '../../metrics/serve.js'
 import { attributeUncaught } from '../../worker/current-job.js'
@@ -27,6 +28,7 @@ interface WorkerFlags extends StoreFlags, LogFlags {
   readonly drainTimeout?: Duration | null
   readonly metricsPort?: number
   readonly metricsHost?: string
+  readonly metricsAllowHost?: readonly string[]
 }
 
 export function addWorker(parent: Command, cli: Cli): void {
@@ -50,6 +52,7 @@ export function addWorker(parent: Command, cli: Cli): void {
       option('--metrics-port <port>', 'serve Prometheus metrics there, at /metrics (default: none)', wholeNumber),
     )
     .addOption(option('--metrics-host <address>', 'the address of that port (default: 127.0.0.1)'))
+    .addOption(option('--metrics-allow-host <names>', 'Hosts it answers to beside addresses and localhost', names))
     .action((module: string, flags: WorkerFlags) => work(cli, module, flags))
   addLogOptions(command)
   addStoreOptions(command, { json: 'print what happens to jobs on stdout, one event a line, instead of the log' })
@@ -105,10 +108,11 @@ function tellStop(log: Log): Emit {
   }
 }
 
-function checkMetricsFlags({ metricsPort, metricsHost }: WorkerFlags): void {
+function checkMetricsFlags({ metricsPort, metricsHost, metricsAllowHost }: WorkerFlags): void {
+  if (metricsAllowHost !== undefined) hostCheck(metricsAllowHost)
   if (metricsPort !== undefined) checkWhole('metrics-port', metricsPort, 0, 65_535)
-  else if (metricsHost !== undefined) {
-    throw new CliError('--metrics-host says where, but not on which port: give --metrics-port', {
+  else if (metricsHost !== undefined || metricsAllowHost !== undefined) {
+    throw new CliError('--metrics-host and --metrics-allow-host are about a port: give it with --metrics-port', {
       exitCode: EXIT.usage,
     })
   }
@@ -117,14 +121,18 @@ function checkMetricsFlags({ metricsPort, metricsHost }: WorkerFlags): void {
 /** Serves metrics where the flags say so. */
 async function openMetrics(
   holdfast: Holdfast,
-  { metricsPort, metricsHost }: WorkerFlags,
+  { metricsPort, metricsHost, metricsAllowHost }: WorkerFlags,
   names: { readonly queues: readonly string[]; readonly types: readonly string[] },
 ): Promise<MetricsServer | null> {
   if (metricsPort === undefined) return null
   const { createMetrics, serveMetrics } = await import('../../metrics/index.js')
   const host = metricsHost === undefined ? {} : { host: metricsHost }
   return atPort({ port: metricsPort, ...host }, () =>
-    serveMetrics(createMetrics(holdfast, names), { port: metricsPort, ...host }),
+    serveMetrics(createMetrics(holdfast, names), {
+      port: metricsPort,
+      ...host,
+      ...(metricsAllowHost === undefined ? {} : { allowHosts: metricsAllowHost }),
+    }),
   )
 }
 

@@ -1,6 +1,7 @@
 // What dev says first: where the store is, what it found there, what runs, how to stop it, what to try.
 
 import { VERSION } from '../../version.js'
+import type { SignIn } from '../serve/sign-in.js'
 import type { Output } from '../terminal.js'
 import { type Found, TICK_SECONDS } from './show.js'
 
@@ -12,6 +13,7 @@ export interface BannerFacts {
   readonly found: Found | null
   /** What to open in a browser. */
   readonly dashboard: string
+  readonly signIn: Pick<SignIn, 'url' | 'file'>
   /** What there is to know about that address, or null. */
   readonly note: string | null
   readonly types: number
@@ -23,7 +25,7 @@ export interface BannerFacts {
 const COMMANDS = ['enqueue greet \'{"name":"you"}\' --queue dev', 'jobs show <id>', 'stats']
 
 export function printBanner(out: Output, facts: BannerFacts): void {
-  const { store, isNew, found, dashboard, note, types, concurrency, urlOption } = facts
+  const { store, isNew, found, dashboard, signIn, note, types, concurrency, urlOption } = facts
   const title = out.style('bold', `Holdfast ${VERSION}`)
   out.line()
   out.line(`  ${title}  a durable job queue, with examples to watch`)
@@ -33,7 +35,7 @@ export function printBanner(out: Output, facts: BannerFacts): void {
   if (found !== null) row('found', `${foundText(found)}; going on from there`)
   row('runs', `${types} types of examples, ${concurrency} jobs at once, clean_up every ${TICK_SECONDS} s`)
   row('open', `${out.style('cyan', dashboard)}`)
-  row('', out.style('dim', `the dashboard; this address signs in once${note === null ? '' : `. ${note}`}`))
+  row('', out.style('dim', `the dashboard; ${signInText(signIn)}${note === null ? '' : `. ${note}`}`))
   row('stop', 'Ctrl-C lets running jobs finish; the store keeps the rest')
   if (urlOption !== null) {
     row('try', 'in another terminal, in this folder:')
@@ -44,6 +46,13 @@ export function printBanner(out: Output, facts: BannerFacts): void {
     }
   }
   out.line()
+}
+
+function signInText({ url, file }: Pick<SignIn, 'url' | 'file'>): string {
+  if (url !== null) return 'this address signs in once'
+  return file === null
+    ? 'an address that signs in is printed on a terminal alone, or written with --sign-in-file'
+    : `an address that signs in once is in ${file}`
 }
 
 function foundText(found: Found): string {

@@ -1,5 +1,6 @@
 // What `doctor` makes of the facts: what durability one really has, what is wrong, and the statements that mend it. Pure.
 
+import { isLessThanOn } from '../../core/durability.js'
 import type { Horizon, Overview, PostgresHealth } from '../../core/operating.js'
 import { isForsaken } from '../queue-columns.js'
 import { spanText } from '../times.js'
@@ -34,7 +35,7 @@ const THRESHOLDS: Thresholds = { horizonWarnMs: 60_000 }
 
 /** Every check, in the order one reads them. */
 export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLDS): readonly Check[] {
-  const { migrations, health, synchronousCommit, clockOffsetMs, overview } = facts
+  const { migrations, health, clockOffsetMs, overview, late, strays } = facts
   const schema = migrations === null ? [] : [named('schema', checkSchema(migrations))]
   if (health === null) return schema
   const { postgres } = health
@@ -43,17 +44,20 @@ export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLD
   return [
     named('fsync', checkFsync(settings.fsync)),
     named('full_page_writes', checkPages(settings.fullPageWrites)),
-    named('synchronous_commit', checkCommit(settings.synchronousCommit, synchronousCommit!)),
+    named('synchronous_commit', checkCommit(settings)),
     named('writable', checkWritable(postgres)),
     ...schema,
     named('version', checkVersion(postgres.versionNumber, health.version)),
     named('autovacuum', checkAutovacuum(settings.autovacuum)),
     named('horizon', checkHorizon(postgres.horizon, horizonWarnMs)),
     named('dead rows', checkDeadRows(postgres)),
+    named('retention', checkRetention(postgres)),
     named('pooler', checkPooler(postgres.hasPooler)),
     named('connections', checkConnections(postgres)),
     named('statement_timeout', checkStatementTimeout(settings.statementTimeout)),
     named('clock', checkClock(clockOffsetMs)),
+    ...(late === undefined ? [] : [named('schedules', checkSchedules(facts))]),
+    ...(strays === undefined ? [] : [named('strays', checkStrays(strays, health.nowMs))]),
     ...(overview === null ? [] : [named('workers', checkWorkers(overview))]),
   ]
 }
@@ -63,11 +67,11 @@ function named(name: string, found: Found): Check {
 }
 
 /** One sentence: what a crash does to a job that was accepted. */
-export function durabilityOf({ health, synchronousCommit }: Facts): string {
+export function durabilityOf({ health }: Facts): string {
   if (health === null) return 'Nothing can be said yet: the schema is not there.'
   const { postgres } = health
   if (postgres === null) return 'None: every job is gone when the process ends. This store is for tests.'
-  const { fsync, fullPageWrites } = postgres.settings
+  const { fsync, fullPageWrites, synchronousCommit } = postgres.settings
   if (!fsync) {
     return 'An accepted job survives a crash of a worker or of the server program, but not of the machine: a power cut may lose jobs and damage the whole database.'
   }
@@ -75,7 +79,7 @@ export function durabilityOf({ health, synchronousCommit }: Facts): string {
     return "An accepted job survives a crash of a worker; a crash of the server loses the jobs of about its last second, which were answered with 'accepted'."
   }
   const torn = fullPageWrites ? '' : ' A power cut may still damage pages that were being written.'
-  return `${KEPT[synchronousCommit!] ?? KEPT.on}${torn}`
+  return `${KEPT[synchronousCommit] ?? KEPT.on}${torn}`
 }
 
 const ON_DISK = "An accepted job is on the server's disk and survives a crash of workers, server and machine"
@@ -109,17 +113,19 @@ function checkPages(isOn: boolean): Found {
   )
 }
 
-function checkCommit(configured: string, effective: string): Found {
-  if (effective === 'off') {
+const ROLE_ON = 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;'
+
+function checkCommit({ synchronousCommit, synchronousCommitOfRole }: PostgresHealth['settings']): Found {
+  if (isLessThanOn(synchronousCommit)) {
     return failed(
-      'off, and a pooler keeps Holdfast from turning it on: enqueue answers before the job is on disk',
-      'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+      `${synchronousCommit}, and Holdfast could not turn it on: enqueue answers before the job is where it is promised to be`,
+      ROLE_ON,
     )
   }
-  if (configured === effective) return ok(`${effective}: enqueue answers when the job is on disk`)
+  if (!isLessThanOn(synchronousCommitOfRole)) return ok(`${synchronousCommit}: enqueue answers when the job is on disk`)
   return warning(
-    `${configured} on the server; Holdfast turns it on for its own connections, but not for your transactions that enqueue`,
-    'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+    `${synchronousCommitOfRole} on the server; Holdfast turns it on for its own transactions, but not for yours that enqueue`,
+    ROLE_ON,
   )
 }
 
@@ -217,6 +223,16 @@ function checkDeadRows({ tables, schema }: PostgresHealth): Found {
   )
 }
 
+function checkRetention({ postponedDays }: PostgresHealth): Found {
+  if (postponedDays.length === 0) return ok('no day is kept beyond its retention')
+  const list = postponedDays.slice(0, 3).map(({ day, why }) => `${day}: ${why}`)
+  const more = postponedDays.length > 3 ? `; and ${postponedDays.length - 3} more` : ''
+  return warning(
+    `retention passes over ${list.join('; ')}${more}`,
+    "holdfast jobs list --filter 'state:dead'  # requeue or discard them",
+  )
+}
+
 function checkPooler(hasPooler: boolean): Found {
   if (!hasPooler) return ok('none seen: statements reach one server process')
   return warning(
@@ -253,6 +269,41 @@ function checkClock(offsetMs: number): Found {
   return warning(
     `${text}. Leases and schedules go by the store's alone; times you compute here are off by that much`,
     'timedatectl set-ntp true  # on the machine that is wrong',
+  )
+}
+
+function checkSchedules({ late, ahead }: Facts): Found {
+  if (ahead !== null && ahead !== undefined) {
+    const others = ahead.count === 1 ? '' : `, and ${ahead.count - 1} more`
+    return warning(
+      `"${ahead.name}"${others} fired last when the server's clock was ahead, and waits until that time comes again`,
+      `holdfast schedules pause ${ahead.name} && holdfast schedules resume ${ahead.name}  # gives it its next time anew`,
+    )
+  }
+  if (late === null || late === undefined) return ok('no tick is late')
+  const { name, queue, lateMs, count } = late
+  const others = count === 1 ? '' : `, and ${count - 1} more are late`
+  return warning(
+    `"${name}" of ${queue} should have fired ${spanText(lateMs)} ago${others}: no process does upkeep, or there are more ticks than it can fire`,
+    'holdfast schedules list',
+    'holdfast worker ./jobs.js',
+  )
+}
+
+// Nothing of ours writes such rows. A week: long enough for whoever looks once a week, and an old hand's mistake is not told for ever.
+const STRAYS_MS = 7 * 86_400_000
+
+function checkStrays(strays: NonNullable<Facts['strays']>, nowMs: number): Found {
+  const recent = strays.filter(({ at }) => nowMs - at.getTime() < STRAYS_MS)
+  const [newest] = recent
+  if (newest === undefined) return ok('no row was removed that should not have been there')
+  const count =
+    recent.length === 1
+      ? 'a row that should not have been there was'
+      : `${recent.length} rows or more that should not have been there were`
+  return warning(
+    `${count} removed from the queue, the last ${spanText(nowMs - newest.at.getTime())} ago: something other than Holdfast writes to its tables`,
+    'holdfast audit --action remove_stray',
   )
 }
 

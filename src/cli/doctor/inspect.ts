@@ -1,9 +1,16 @@
 // What `doctor` finds out about a store, without changing anything: also of a standby, and of a schema that is behind.
 
-import type { Overview, StoreHealth } from '../../core/operating.js'
+import type { AuditEntry, Overview, StoreHealth } from '../../core/operating.js'
+import { audit } from '../../stores/postgres/audit.js'
 import { Database } from '../../stores/postgres/database.js'
 import { health } from '../../stores/postgres/health.js'
 import { overview } from '../../stores/postgres/overview.js'
+import {
+  type LateSchedules,
+  lateSchedules,
+  type SchedulesAhead,
+  schedulesAhead,
+} from '../../stores/postgres/schedules.js'
 import type { ChosenStore, StoreFlags } from '../connection.js'
 import { atServer, type MigrationState, readMigrations, type Settings } from '../migrations.js'
 
@@ -13,29 +20,32 @@ export interface Facts {
   readonly migrations: MigrationState | null
   /** Null when the schema is not there yet. */
   readonly health: StoreHealth | null
-  /** What holds for the connections jobs are written through: where the server says `off`, Holdfast asks for `on`. */
-  readonly synchronousCommit: string | null
   /** How far the store's clock is ahead of this machine's. */
   readonly clockOffsetMs: number
   /** Null when it cannot be read. */
   readonly overview: Overview | null
+  /** Null when none is late; undefined when that cannot be read. */
+  readonly late?: LateSchedules | null | undefined
+  /** Null when none waits because the clock was ahead; undefined when that cannot be read. */
+  readonly ahead?: SchedulesAhead | null | undefined
+  /** The newest lines of the audit log about rows that should not have been there; undefined when they cannot be read. */
+  readonly strays?: readonly AuditEntry[] | undefined
 }
 
 const CONNECT_MS = 10_000
 const DEADLINE_MS = 10_000
+const STRAYS_MAX = 100
 
 /** Reads the facts of a PostgreSQL store. */
 export async function inspectPostgres(store: ChosenStore, flags: StoreFlags): Promise<Facts> {
   return atServer(store, async (settings) => {
     const migrations = await readMigrations(settings, flags)
     if (migrations.applied.length === 0) {
-      return { migrations, health: null, synchronousCommit: null, clockOffsetMs: 0, overview: null }
+      return { migrations, health: null, clockOffsetMs: 0, overview: null }
     }
     const isCurrent = migrations.missing.length === 0
     const seen = await look(settings, migrations.schema, isCurrent)
-    const configured = seen.health.postgres!.settings.synchronousCommit
-    const synchronousCommit = configured === 'off' ? await askForDurability(settings, migrations.schema) : configured
-    return { migrations, ...seen, synchronousCommit }
+    return { migrations, ...seen }
   })
 }
 
@@ -43,6 +53,9 @@ interface Seen {
   readonly health: StoreHealth
   readonly clockOffsetMs: number
   readonly overview: Overview | null
+  readonly late: LateSchedules | null | undefined
+  readonly ahead: SchedulesAhead | null | undefined
+  readonly strays: readonly AuditEntry[] | undefined
 }
 
 async function look(settings: Settings, schema: string, isCurrent: boolean): Promise<Seen> {
@@ -53,20 +66,22 @@ async function look(settings: Settings, schema: string, isCurrent: boolean): Pro
     const askedMs = Date.now()
     const answer = await health(db)
     const clockOffsetMs = Math.round(answer.nowMs - askedMs - answer.postgres!.roundTripMs / 2)
-    return { health: answer, clockOffsetMs, overview: isCurrent ? await overview(db).catch(() => null) : null }
+    return {
+      health: answer,
+      clockOffsetMs,
+      overview: isCurrent ? await overview(db).catch(() => null) : null,
+      late: isCurrent ? await lateSchedules(db).catch(() => undefined) : undefined,
+      ahead: isCurrent ? await schedulesAhead(db).catch(() => undefined) : undefined,
+      strays: isCurrent ? await strays(db).catch(() => undefined) : undefined,
+    }
   } finally {
     await db.close()
   }
 }
 
-/** As the store's own connections do; a pooler may not pass it on. */
-async function askForDurability(settings: Settings, schema: string): Promise<string> {
-  const db = open(async () => ({ ...(await settings()), options: '-c synchronous_commit=on' }), schema)
-  try {
-    return (await health(db)).postgres!.settings.synchronousCommit
-  } finally {
-    await db.close()
-  }
+/** The newest, of as many lines of the log as one look goes through. */
+async function strays(db: Database): Promise<readonly AuditEntry[]> {
+  return (await audit(db, { before: null, limit: STRAYS_MAX, action: 'remove_stray' })).entries
 }
 
 function open(settings: Settings, schema: string): Database {

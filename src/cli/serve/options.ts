@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { checkWhole } from '../../core/check.js'
 import type { Duration } from '../../core/duration.js'
+import { hostCheck, isLoopback } from '../../core/hosts.js'
 import { KEY_SCOPES, type KeyScope } from '../../core/operating.js'
-import { hostCheck, isLoopback } from '../../server/hosts.js'
-import { resolveOptions, type ServerOptions, type TrustedProxy } from '../../server/options.js'
+import { PROXY_SECRET_HEADER, resolveOptions, type ServerOptions, type TrustedProxy } from '../../server/options.js'
 import { duration, names, wholeNumber } from '../arguments.js'
 import { environmentOption as option } from '../connection.js'
 import { CliError } from '../errors.js'
@@ -22,12 +22,14 @@ export interface ServerFlags {
   readonly apiKeys?: boolean
   readonly tokenFile?: string
   readonly trustProxy?: readonly string[]
+  readonly proxySecretFile?: string
   readonly proxyHeader?: string
   readonly proxyScope?: readonly KeyScope[]
   readonly insecureNoAuth?: boolean
   readonly readOnly?: boolean
   readonly environment?: string
   readonly session?: Duration
+  readonly signInFile?: string
   readonly apiOnly?: boolean
 }
 
@@ -46,13 +48,25 @@ export function addServerOptions(command: Command): void {
     .option('--api-keys', 'say that API keys of the store are the way in: needed to listen beyond this machine')
     .addOption(option('--token-file <file>', 'a file with a token that is good for everything, or HOLDFAST_TOKEN'))
     .addOption(option('--trust-proxy <addresses>', 'proxies that say who asks, such as 10.0.0.7 or 10.0.0.0/8', names))
+    .addOption(
+      option(
+        '--proxy-secret-file <file>',
+        `a file with what they send in ${PROXY_SECRET_HEADER}, or HOLDFAST_PROXY_SECRET; needed with --trust-proxy`,
+      ),
+    )
     .addOption(option('--proxy-header <name>', 'the header they say it in (default: x-forwarded-user)'))
     .addOption(option('--proxy-scope <scopes>', `what those may do: ${KEY_SCOPES.join(', ')} (default: read)`, names))
     .option('--read-only', 'refuse every change, and leave upkeep to others')
     .addOption(option('--environment <name>', 'shown on every page, so that nobody takes production for staging'))
     .addOption(option('--session <duration>', 'how long a sign-in lasts (default: 12h)', duration))
+    .addOption(signInFileOption())
     .option('--api-only', 'leave the dashboard out')
     .addOption(new Option('--insecure-no-auth', 'let everybody who reaches it do everything'))
+}
+
+/** --sign-in-file. */
+export function signInFileOption(): Option {
+  return option('--sign-in-file <file>', 'write the address that signs in there, for your eyes only, until it stops')
 }
 
 /** Names of an option that may be given several times, or once with commas. */
@@ -82,32 +96,49 @@ export function readServerOptions(flags: ServerFlags): ServerOptions {
   return options
 }
 
-/** From a file or the environment alone: an argument can be read by everybody on the machine. */
 function readToken({ tokenFile }: ServerFlags): string | null {
-  if (tokenFile === undefined) return process.env.HOLDFAST_TOKEN || null
+  return readSecret('token', tokenFile, process.env.HOLDFAST_TOKEN)
+}
+
+/** From a file or the environment alone: an argument can be read by everybody on the machine. */
+function readSecret(what: string, file: string | undefined, variable: string | undefined): string | null {
+  if (file === undefined) return variable || null
   try {
-    return readFileSync(tokenFile, 'utf8').trim()
+    return readFileSync(file, 'utf8').trim()
   } catch (cause) {
-    throw new CliError(`the token cannot be read from ${tokenFile}: ${(cause as Error).message}`, {
+    throw new CliError(`the ${what} cannot be read from ${file}: ${(cause as Error).message}`, {
       exitCode: EXIT.notFound,
       cause,
     })
   }
 }
 
-function readProxy({ trustProxy, proxyHeader, proxyScope }: ServerFlags): TrustedProxy | null {
+function readProxy({ trustProxy, proxySecretFile, proxyHeader, proxyScope }: ServerFlags): TrustedProxy | null {
   if (trustProxy !== undefined) {
     const unknown = proxyScope?.find((scope) => !KEY_SCOPES.includes(scope))
     if (unknown !== undefined) {
       throw new CliError(`--proxy-scope knows ${KEY_SCOPES.join(', ')}, not ${unknown}`, { exitCode: EXIT.usage })
     }
+    const secret = readSecret("proxy's secret", proxySecretFile, process.env.HOLDFAST_PROXY_SECRET)
+    if (secret === null) {
+      throw new CliError(
+        '--trust-proxy needs a secret that the proxy shows: its address is that of every program beside it',
+        {
+          exitCode: EXIT.usage,
+          hint: `write \`openssl rand -base64 32\` into a file, give it with --proxy-secret-file, and have the proxy send it in ${PROXY_SECRET_HEADER}`,
+        },
+      )
+    }
     const scopes = proxyScope === undefined ? {} : { scopes: proxyScope }
-    return { peers: trustProxy, header: proxyHeader ?? 'x-forwarded-user', ...scopes }
+    return { peers: trustProxy, secret, header: proxyHeader ?? 'x-forwarded-user', ...scopes }
   }
-  if (proxyHeader === undefined && proxyScope === undefined) return null
-  throw new CliError('--proxy-header and --proxy-scope are about proxies: give their addresses with --trust-proxy', {
-    exitCode: EXIT.usage,
-  })
+  if (proxySecretFile === undefined && proxyHeader === undefined && proxyScope === undefined) return null
+  throw new CliError(
+    '--proxy-secret-file, --proxy-header and --proxy-scope are about proxies: give their addresses with --trust-proxy',
+    {
+      exitCode: EXIT.usage,
+    },
+  )
 }
 
 function checkReach(host: string, hasChosenAuth: boolean): void {

@@ -1,7 +1,9 @@
 // Routes about many jobs at once.
 
+import { checkMeant } from '../../client/bulk.js'
 import { HoldfastError } from '../../core/errors.js'
 import { readFilter } from '../../core/filter.js'
+import type { JobFilter } from '../../core/job.js'
 import type { BulkView } from '../../core/operating.js'
 import { type Ask, json, type Route, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
@@ -9,7 +11,6 @@ import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
 import { showBulk } from '../show.js'
 import { maySee, type Who } from '../who.js'
-import { filterFor } from './jobs.js'
 
 const answers = {
   202: { description: 'Written down; upkeep does it', schema: shapes.bulk },
@@ -17,12 +18,14 @@ const answers = {
 }
 
 async function start(
-  { holdfast, who }: Ask,
-  { action, filter, perSecond, limit, dryRun }: shapes.BulkBody,
+  { house, holdfast, who }: Ask,
+  { action, filter, all, expected, perSecond, limit, dryRun }: shapes.BulkBody,
 ): Promise<Response> {
   const request = {
+    ...(all === undefined ? {} : { all }),
+    ...(expected === undefined ? {} : { expected }),
     action,
-    filter: filterFor(who, filter),
+    filter: await house.filters.read(who, filter),
     ...(perSecond === undefined ? {} : { perSecond }),
     ...(limit === undefined ? {} : { limit }),
   }
@@ -31,6 +34,13 @@ async function start(
     return json({ matches, can, exact: isExact })
   }
   return json(showBulk(await holdfast.bulk(request, { by: who.actor })), 202)
+}
+
+/** Raises for a bulk action on everything that does not say so. Before the filter is kept to their queues, or to dead jobs:
+ *  after that the library could not tell that none was given. */
+function demandMeant(filter: JobFilter, { all, expected, dryRun }: Partial<shapes.BulkBody>): void {
+  const said = { ...(all === undefined ? {} : { all }), ...(expected === undefined ? {} : { expected }) }
+  checkMeant({ action: 'cancel', filter, ...said, dryRun: dryRun === true })
 }
 
 /** Those kept to some queues see the bulk actions that are about theirs alone. */
@@ -50,13 +60,14 @@ export const bulkRoutes: readonly Route[] = [
     path: '/v1/dlq/requeue',
     name: 'requeueMany',
     summary: 'Revives dead jobs by filter or fingerprint, at a chosen rate',
-    needs: 'operate',
     body: shapes.requeueMany,
+    isCostly: true,
     answers,
     answer: async (ask) => {
       const { filter, fingerprint, ...pace } = ask.body
       const read = readFilter(filter ?? '')
       const narrowed = fingerprint === undefined ? read : { ...read, fingerprints: [fingerprint] }
+      demandMeant(narrowed, ask.body)
       return start(ask, { action: 'requeue', filter: { states: ['dead'], ...narrowed }, ...pace })
     },
   }),
@@ -65,17 +76,19 @@ export const bulkRoutes: readonly Route[] = [
     path: '/v1/bulk',
     name: 'startBulk',
     summary: 'Does something to all jobs that match, or says to how many it would',
-    needs: 'operate',
     body: shapes.newBulk,
+    isCostly: true,
     answers,
-    answer: (ask) => start(ask, ask.body),
+    answer: async (ask) => {
+      demandMeant(readFilter(ask.body.filter), ask.body)
+      return start(ask, ask.body)
+    },
   }),
   route({
     method: 'GET',
     path: '/v1/bulk',
     name: 'listBulks',
     summary: 'The newest bulk actions',
-    needs: 'read',
     query: shapes.limitQuery,
     answers: { 200: { description: 'Newest first', schema: shapes.bulks } },
     answer: async ({ holdfast, who, query: { limit } }) => {
@@ -88,7 +101,6 @@ export const bulkRoutes: readonly Route[] = [
     path: '/v1/bulk/{id}',
     name: 'getBulk',
     summary: 'How far a bulk action has come',
-    needs: 'read',
     params: idParams,
     answers: { 200: { description: 'The bulk action', schema: shapes.bulk } },
     answer: async (ask) => json(showBulk(await visibleBulk(ask, ask.params.id))),
@@ -98,7 +110,6 @@ export const bulkRoutes: readonly Route[] = [
     path: '/v1/bulk/{id}/cancel',
     name: 'cancelBulk',
     summary: 'Ends a bulk action; what it has done stays done',
-    needs: 'operate',
     params: idParams,
     body: nothing,
     answers: { 200: { description: 'The bulk action', schema: shapes.bulk } },

@@ -1,56 +1,69 @@
 // Routes about single jobs and lists of them.
 
+import type { Client } from '../../client/client.js'
 import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/enqueue-options.js'
+import type { ListOptions } from '../../client/look.js'
 import type { UpdateOptions } from '../../client/operate.js'
 import { HoldfastError } from '../../core/errors.js'
-import { readFilter } from '../../core/filter.js'
-import { narrowQueues } from '../../core/filter-match.js'
-import type { JobFilter, JobView } from '../../core/job.js'
-import { Refusal } from '../problem.js'
+import type { JobView } from '../../core/job.js'
+import { BATCH_MAX } from '../../core/store.js'
+import { PERMISSIONS } from '../permissions.js'
 import { type Ask, json, type Route, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
 import * as shapes from '../schemas/jobs.js'
+import { openCursor, sealCursor } from '../sealed-cursor.js'
 import { showJob } from '../show.js'
-import { can, demandQueue, maySee, type Who } from '../who.js'
+import { demand, demandQueue, maySee, type Who } from '../who.js'
 
 const DEFAULT_QUEUE = 'default'
-/** No job has it. */
-const NOBODY = '00000000-0000-7000-8000-000000000000'
 
-const one = { params: idParams, method: 'POST', needs: 'operate', body: shapes.nothing } as const
+const one = { params: idParams, method: 'POST', body: shapes.nothing } as const
 const enqueuedAnswers = {
   201: { description: 'A new job', schema: shapes.enqueued },
   200: { description: 'The idempotency key was taken: the job that has it', schema: shapes.enqueued },
 }
 
-/** The filter of a request, kept to what they may see. */
-export function filterFor(who: Who, filter: unknown): JobFilter {
-  const read = readFilter(filter ?? '')
-  if (read.payload !== undefined && !can(who, 'read:payload')) {
-    throw new Refusal(
-      403,
-      'forbidden',
-      "a filter on payloads needs the scope 'read:payload': it would tell what is in them",
-    )
-  }
-  if (who.queues === null) return read
-  const narrowed = narrowQueues(read, who.queues)
-  // None of their queues: a filter that names none would not be taken for one.
-  return narrowed.queues?.length === 0 ? { queues: who.queues, ids: [NOBODY] } : narrowed
+/** The job, for those who may see it. To others it is as if it did not exist. */
+async function visibleJob(ask: Ask, id: string): Promise<JobView> {
+  // First whether it is theirs: a job of others must take as long as none.
+  await checkVisible(ask, id)
+  const job = await ask.holdfast.get(id)
+  if (job !== null && maySee(ask.who, job.queue)) return job
+  throw missing(id)
 }
 
-/** The job, for those who may see it. To others it is as if it did not exist. */
-async function visibleJob({ holdfast, who }: Ask, id: string): Promise<JobView> {
-  const job = await holdfast.get(id)
-  if (job !== null && maySee(who, job.queue)) return job
-  throw new HoldfastError('job_not_found', `there is no job ${id}: it never existed, or was pruned`, {
+function missing(id: string): HoldfastError {
+  return new HoldfastError('job_not_found', `there is no job ${id}: it never existed, or was pruned`, {
     details: { id },
   })
 }
 
 /** Raises as for a job that does not exist when it is not theirs. Costs nothing for those who see all queues. */
-async function checkVisible(ask: Ask, id: string): Promise<void> {
-  if (ask.who.queues !== null) await visibleJob(ask, id)
+async function checkVisible({ holdfast, who }: Ask, id: string): Promise<void> {
+  if (who.queues === null) return
+  if ((await holdfast.among([id], who.queues)).length === 0) throw missing(id)
+}
+
+/** Raises `unknown_parent` for a job that comes after one of others, just as after one that does not exist. */
+async function checkParents(
+  { holdfast, who }: Ask,
+  bodies: readonly Pick<shapes.NewJobBody, 'after'>[],
+): Promise<void> {
+  if (who.queues === null) return
+  const ids = [...new Set(bodies.flatMap(({ after = [] }) => after))]
+  for (let at = 0; at < ids.length; at += BATCH_MAX) {
+    const some = ids.slice(at, at + BATCH_MAX)
+    const known = new Set(await holdfast.among(some, who.queues))
+    const parent = some.find((id) => !known.has(id))
+    if (parent === undefined) continue
+    throw new HoldfastError(
+      'unknown_parent',
+      `nothing was enqueued: job ${parent} does not exist, and one was to come after it`,
+      {
+        details: { parent },
+      },
+    )
+  }
 }
 
 /** A job of a request, in the trace the request is part of. */
@@ -74,6 +87,8 @@ async function cloneJob(ask: Ask<{ id: string }, unknown, shapes.CloneBody>): Pr
   const job = await visibleJob(ask, params.id)
   const { payload = job.payload, ...options } = body
   demandQueue(who, options.queue ?? job.queue)
+  await checkParents(ask, [body])
+  await ask.house.newQueues.open(who, [options.queue ?? job.queue])
   // A definition made up from the job: it keeps the version of the payload, which an enqueue by type alone would not.
   const target: JobTarget = {
     type: job.type,
@@ -105,19 +120,29 @@ async function revealPayload(ask: Ask<{ id: string }>): Promise<Response> {
   })
 }
 
+/** A page. Those kept to some queues learn nothing of what was looked through: its cursor is sealed, its measures left out. */
+async function listFor(who: Who, holdfast: Client, options: ListOptions): Promise<unknown> {
+  if (who.queues === null) return holdfast.list(options)
+  const at = options.cursor == null ? null : await openCursor(holdfast, who, options.cursor)
+  const { jobs, cursor } = await holdfast.list({ ...options, cursor: at })
+  const next = cursor === null ? null : await sealCursor(holdfast, who, cursor)
+  return { jobs, cursor: next, searched: null, searchedTo: null }
+}
+
 const reading: readonly Route[] = [
   route({
     method: 'GET',
     path: '/v1/jobs',
     name: 'listJobs',
     summary: 'A page of jobs, newest first',
-    needs: 'read',
     query: shapes.listQuery,
+    isCostly: true,
     answers: { 200: { description: 'The page', schema: shapes.jobPage } },
-    answer: async ({ holdfast, who, query: { filter, limit, cursor } }) =>
+    answer: async ({ house, holdfast, who, request: { signal }, query: { filter, limit, cursor } }) =>
       json(
-        await holdfast.list({
-          filter: filterFor(who, filter),
+        await listFor(who, holdfast, {
+          filter: await house.filters.read(who, filter),
+          signal,
           ...(limit === undefined ? {} : { limit }),
           ...(cursor === undefined ? {} : { cursor }),
         }),
@@ -128,11 +153,11 @@ const reading: readonly Route[] = [
     path: '/v1/jobs/count',
     name: 'countJobs',
     summary: 'How many jobs match',
-    needs: 'read',
     query: shapes.countQuery,
+    isCostly: true,
     answers: { 200: { description: 'The count', schema: shapes.count } },
-    answer: async ({ holdfast, who, query: { filter, max } }) => {
-      const options = { filter: filterFor(who, filter), ...(max === undefined ? {} : { max }) }
+    answer: async ({ house, holdfast, who, request: { signal }, query: { filter, max } }) => {
+      const options = { filter: await house.filters.read(who, filter), signal, ...(max === undefined ? {} : { max }) }
       const { count, isExact } = await holdfast.count(options)
       return json({ count, exact: isExact })
     },
@@ -142,7 +167,6 @@ const reading: readonly Route[] = [
     path: '/v1/jobs/{id}',
     name: 'getJob',
     summary: 'Everything about one job',
-    needs: 'read',
     params: idParams,
     answers: { 200: { description: 'The job', schema: shapes.jobView } },
     answer: async (ask) => json(showJob(await visibleJob(ask, ask.params.id), ask.who, ask.house.settings.redact)),
@@ -152,7 +176,6 @@ const reading: readonly Route[] = [
     path: '/v1/jobs/{id}/payload',
     name: 'revealPayload',
     summary: 'The payload as it is; recorded in the audit',
-    needs: 'read:payload',
     params: idParams,
     answers: { 200: { description: 'JSON', schema: null, contentType: 'application/octet-stream' } },
     answer: revealPayload,
@@ -162,12 +185,12 @@ const reading: readonly Route[] = [
     path: '/v1/jobs/{id}/explain',
     name: 'explainJob',
     summary: 'Why a job stands where it does',
-    needs: 'read',
+    isCostly: true,
     params: idParams,
     answers: { 200: { description: 'The reasons', schema: shapes.explanation } },
     answer: async (ask) => {
       await checkVisible(ask, ask.params.id)
-      return json(await ask.holdfast.explain(ask.params.id))
+      return json(await ask.holdfast.explain(ask.params.id, { queues: ask.who.queues }))
     },
   }),
 ]
@@ -178,11 +201,13 @@ const enqueueing: readonly Route[] = [
     path: '/v1/jobs',
     name: 'enqueue',
     summary: 'Enqueues a job; durable when answered',
-    needs: 'enqueue',
     body: shapes.newJob,
     answers: enqueuedAnswers,
-    answer: async ({ holdfast, who, body, request }) => {
+    answer: async (ask) => {
+      const { holdfast, who, body, request } = ask
       demandQueue(who, body.queue ?? DEFAULT_QUEUE)
+      await checkParents(ask, [body])
+      await ask.house.newQueues.open(who, [body.queue ?? DEFAULT_QUEUE])
       const result = await holdfast.enqueue(...splitNewJob(body, request))
       return json(result, result.created ? 201 : 200)
     },
@@ -192,12 +217,17 @@ const enqueueing: readonly Route[] = [
     path: '/v1/jobs/batch',
     name: 'enqueueMany',
     summary: 'Enqueues up to 5,000 jobs in one transaction',
-    needs: 'enqueue',
     body: shapes.newJobs,
     isBatch: true,
     answers: { 200: { description: 'What became of each, in order', schema: shapes.enqueuedMany } },
-    answer: async ({ holdfast, who, body, request }) => {
+    answer: async (ask) => {
+      const { holdfast, who, body, request } = ask
       for (const { queue } of body.jobs) demandQueue(who, queue ?? DEFAULT_QUEUE)
+      await checkParents(ask, body.jobs)
+      await ask.house.newQueues.open(
+        who,
+        body.jobs.map(({ queue }) => queue ?? DEFAULT_QUEUE),
+      )
       return json({ jobs: await holdfast.enqueueMany(body.jobs.map((job) => splitNewJob(job, request))) })
     },
   }),
@@ -206,7 +236,6 @@ const enqueueing: readonly Route[] = [
     path: '/v1/jobs/{id}/clone',
     name: 'cloneJob',
     summary: 'Enqueues a new job made from this one',
-    needs: 'enqueue',
     params: idParams,
     body: shapes.clone,
     answers: enqueuedAnswers,
@@ -270,7 +299,11 @@ const changing: readonly Route[] = [
     summary: 'Changes the priority, time or payload of a job that waits',
     body: shapes.changes,
     answers: { 200: { description: 'Where it stands', schema: shapes.moved } },
-    answer: (ask) => updateJob(ask, ask.body as UpdateOptions),
+    answer: (ask) => {
+      const changes = ask.body as UpdateOptions
+      if (changes.payload !== undefined) for (const scope of PERMISSIONS.changePayload) demand(ask.who, scope)
+      return updateJob(ask, changes)
+    },
   }),
 ]
 

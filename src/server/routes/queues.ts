@@ -1,14 +1,19 @@
 // Routes about queues: how much is where, what happened, and their settings.
 
+import type { Client } from '../../client/client.js'
 import type { SeriesOptions } from '../../client/look.js'
 import type { QueueOptions } from '../../client/operate.js'
+import { durationMs } from '../../core/duration.js'
 import { Refusal } from '../problem.js'
 import { type Ask, json, type Route, route } from '../route.js'
 import { nameParams } from '../schemas/basics.js'
 import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/queues.js'
 import { showGroup, showOverview } from '../show.js'
-import { chosenQueue, demandQueue, maySee } from '../who.js'
+import { chosenQueue, demandQueue, maySee, type Who } from '../who.js'
+
+/** Counts are computed at most once a second for all who ask, and seldom enough to take a tenth of a connection's time. */
+const COUNTS_MAX_AGE = '1s'
 
 function pausing(verb: 'pause' | 'resume'): Route {
   return route({
@@ -16,7 +21,6 @@ function pausing(verb: 'pause' | 'resume'): Route {
     path: `/v1/queues/{name}/${verb}`,
     name: `${verb}Queue`,
     summary: verb === 'pause' ? 'Stops a queue from giving jobs' : 'Lets a queue give jobs again',
-    needs: 'operate',
     params: nameParams,
     body: nothing,
     answers: { 200: { description: 'Whether it is paused', schema: shapes.paused } },
@@ -29,9 +33,34 @@ function pausing(verb: 'pause' | 'resume'): Route {
 }
 
 async function oneQueue({ holdfast, who, params: { name } }: Ask<{ name: string }>): Promise<Response> {
-  const queue = (await holdfast.overview()).queues.find((candidate) => candidate.name === name)
-  if (queue !== undefined && maySee(who, name)) return json(queue)
+  // One of others is not asked for, so that it takes as long as one that does not exist.
+  const queues = maySee(who, name) ? [name] : []
+  const [queue] = (await holdfast.overview({ queues, maxAge: COUNTS_MAX_AGE })).queues
+  if (queue !== undefined) return json(queue)
   throw new Refusal(404, 'not_found', `there is no queue ${JSON.stringify(name)}`)
+}
+
+/** What they ask for, with the retention there is where they are kept to some queues: it holds for all. */
+async function settingsFor(holdfast: Client, who: Who, name: string, body: QueueOptions): Promise<QueueOptions> {
+  if (who.queues === null) return body
+  const kept = await retentionOf(holdfast, name)
+  const { retention, ...limits } = body
+  if (retention !== undefined && durationMs(retention, { name: 'retention' }) !== kept) {
+    throw retentionRefusal(who, name)
+  }
+  return kept === undefined ? limits : { ...limits, retention: kept }
+}
+
+async function retentionOf(holdfast: Client, name: string): Promise<number | undefined> {
+  return (await holdfast.queues()).find((queue) => queue.name === name)?.settings.retentionMs
+}
+
+function retentionRefusal(who: Who, name: string): Refusal {
+  return new Refusal(
+    403,
+    'forbidden',
+    `${who.name} may not change the retention of ${name}: the longest of any queue holds for all queues, so it needs a key for all queues`,
+  )
 }
 
 export const queueRoutes: readonly Route[] = [
@@ -40,12 +69,14 @@ export const queueRoutes: readonly Route[] = [
     path: '/stats',
     name: 'stats',
     summary: 'How many jobs stand where, in one queue or in all',
-    needs: 'read',
     query: shapes.queueQuery,
     answers: { 200: { description: 'The counts', schema: shapes.stats } },
-    answer: async ({ holdfast, who, query }) => {
+    answer: async ({ house, holdfast, who, request, query }) => {
       const queue = chosenQueue(who, query.queue)
-      const { oldestAgeS, attemptsP99, isExact, ...depth } = await holdfast.stats(queue)
+      const read = () => holdfast.stats(queue, { maxAge: COUNTS_MAX_AGE })
+      // All queues are one answer for all who ask; single ones are many, and their askers wait for their turn.
+      const look = queue === undefined ? read : () => house.looks.run(who.principal, request.signal, read)
+      const { oldestAgeS, attemptsP99, isExact, ...depth } = await look()
       const odd = { oldest_age_s: oldestAgeS, attempts_p99: attemptsP99 }
       return json({ queue: queue ?? null, ...depth, ...odd, exact: isExact })
     },
@@ -55,16 +86,18 @@ export const queueRoutes: readonly Route[] = [
     path: '/v1/queues',
     name: 'listQueues',
     summary: 'Every queue with its counts, workers and rates',
-    needs: 'read',
     answers: { 200: { description: 'The queues', schema: shapes.overview } },
-    answer: async ({ holdfast, who }) => json(showOverview(await holdfast.overview(), who)),
+    query: shapes.queuesQuery,
+    answer: async ({ holdfast, who, query: { offset = 0 } }) => {
+      const theirs = who.queues === null ? {} : { queues: who.queues }
+      return json(showOverview(await holdfast.overview({ ...theirs, offset, maxAge: COUNTS_MAX_AGE }), who))
+    },
   }),
   route({
     method: 'GET',
     path: '/v1/queues/{name}',
     name: 'getQueue',
     summary: 'One queue with its counts, workers and rates',
-    needs: 'read',
     params: nameParams,
     answers: { 200: { description: 'The queue', schema: shapes.queueOverview } },
     answer: oneQueue,
@@ -74,14 +107,27 @@ export const queueRoutes: readonly Route[] = [
     path: '/v1/queues/{name}',
     name: 'setQueue',
     summary: "Replaces a queue's settings; what is left out becomes the default",
-    needs: 'operate',
     params: nameParams,
     body: shapes.queueOptions,
     answers: { 200: { description: 'The queue', schema: shapes.queueView } },
     answer: async ({ holdfast, who, params: { name }, body }) => {
       demandQueue(who, name)
-      await holdfast.setQueue(name, body as QueueOptions, { by: who.actor })
+      await holdfast.setQueue(name, await settingsFor(holdfast, who, name, body as QueueOptions), { by: who.actor })
       return json((await holdfast.queues()).find((queue) => queue.name === name))
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/v1/queues/{name}',
+    name: 'removeQueue',
+    summary: 'Removes a queue that has no jobs left but finished ones',
+    params: nameParams,
+    answers: { 204: { description: 'It is gone', schema: null } },
+    answer: async ({ holdfast, who, params: { name } }) => {
+      demandQueue(who, name)
+      if (who.queues !== null && (await retentionOf(holdfast, name)) !== undefined) throw retentionRefusal(who, name)
+      await holdfast.removeQueue(name, { by: who.actor })
+      return new Response(null, { status: 204 })
     },
   }),
   pausing('pause'),
@@ -91,8 +137,8 @@ export const queueRoutes: readonly Route[] = [
     path: '/v1/series',
     name: 'series',
     summary: 'What happened and how much was where, in steps',
-    needs: 'read',
     query: shapes.seriesQuery,
+    isCostly: true,
     answers: { 200: { description: 'The steps, oldest first', schema: shapes.series } },
     answer: async ({ holdfast, who, query: { queue, ...span } }) => {
       const chosen = chosenQueue(who, queue)
@@ -105,12 +151,17 @@ export const queueRoutes: readonly Route[] = [
     path: '/v1/dlq/groups',
     name: 'deadGroups',
     summary: 'Dead jobs by what killed them',
-    needs: 'read',
     query: shapes.groupsQuery,
+    isCostly: true,
     answers: { 200: { description: 'The groups, the largest first', schema: shapes.groups } },
-    answer: async ({ holdfast, who, query: { queue, limit } }) => {
+    answer: async ({ holdfast, who, request, query: { queue, limit } }) => {
       const chosen = chosenQueue(who, queue)
-      const options = { ...(chosen === undefined ? {} : { queue: chosen }), ...(limit === undefined ? {} : { limit }) }
+      const { signal } = request
+      const options = {
+        signal,
+        ...(chosen === undefined ? {} : { queue: chosen }),
+        ...(limit === undefined ? {} : { limit }),
+      }
       return json({ groups: (await holdfast.deadGroups(options)).map(showGroup) })
     },
   }),

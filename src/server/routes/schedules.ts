@@ -2,16 +2,19 @@
 
 import type { ScheduleOptions, ScheduleStatus } from '../../client/schedules.js'
 import { HoldfastError } from '../../core/errors.js'
+import { Refusal } from '../problem.js'
 import { type Ask, json, type Route, route } from '../route.js'
 import { nameParams } from '../schemas/basics.js'
 import { enqueued, nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
 import { showSchedule } from '../show.js'
-import { demandQueue, maySee } from '../who.js'
+import { can, demandQueue, maySee } from '../who.js'
 
 const DEFAULT_QUEUE = 'default'
+/** The most schedules that one key, or whoever else asks, may have made. */
+const OF_ONE_MAX = 100
 
-const named = { params: nameParams, needs: 'operate', body: nothing } as const
+const named = { params: nameParams, body: nothing } as const
 
 async function show({ house, who }: Ask, schedule: ScheduleStatus): Promise<Readonly<Record<string, unknown>>> {
   return showSchedule(schedule, { who, nowMs: await house.facts.nowMs(), redact: house.settings.redact })
@@ -33,12 +36,21 @@ async function setSchedule(ask: Ask<{ name: string }, unknown, shapes.ScheduleBo
   const { type, ...options } = body
   demandQueue(who, body.queue ?? DEFAULT_QUEUE)
   if (who.queues !== null) {
-    // One of that name in another queue must not be taken over.
+    // One of that name in another queue must not be taken over, nor may they learn that there is one. So those they make begin
+    // with the name of one of their queues, and others they change only when they see them.
     const known = (await holdfast.schedules()).find(({ name }) => name === params.name)
-    if (known !== undefined) demandQueue(who, known.queue)
+    const isTheirs = known !== undefined && maySee(who, known.queue)
+    const isNamedTheirs = known === undefined && who.queues.some((queue) => params.name.startsWith(`${queue}:`))
+    if (!isTheirs && !isNamedTheirs) {
+      const names = who.queues.map((queue) => `${queue}:…`).join(', ')
+      throw new Refusal(403, 'forbidden', `${who.name} may not make a schedule of that name: begin it with ${names}`)
+    }
   }
   const wanted = { ...options, job: type } as unknown as ScheduleOptions
-  return json(await show(ask, await holdfast.schedule(params.name, wanted, { by: who.actor })))
+  // Each is looked at and fired for as long as it is there; whoever runs the place may make any number.
+  const isFree = can(who, 'admin') && who.queues === null
+  const bound = isFree ? {} : { bound: { maker: who.principal, most: OF_ONE_MAX } }
+  return json(await show(ask, await holdfast.schedule(params.name, wanted, { by: who.actor, ...bound })))
 }
 
 function pausing(verb: 'pause' | 'resume'): Route {
@@ -64,7 +76,6 @@ export const scheduleRoutes: readonly Route[] = [
     path: '/v1/schedules',
     name: 'listSchedules',
     summary: 'Every schedule with its next times',
-    needs: 'read',
     answers: { 200: { description: 'By name', schema: shapes.schedules } },
     answer: async (ask) => {
       const seen = (await ask.holdfast.schedules()).filter(({ queue }) => maySee(ask.who, queue))

@@ -64,10 +64,15 @@ export const jobView: z.ZodType = z
   })
   .meta({ id: 'Job' })
 
+/** Where a page ended: an id, or one that is sealed. */
+const cursor = z.string().max(200)
+
 export const jobPage: z.ZodType = z.object({
   jobs: z.array(jobSummary),
-  cursor: id.nullable().meta({ description: 'Give it to the next request; null at the end' }),
-  searched: whole,
+  cursor: cursor.nullable().meta({ description: 'Give it to the next request; null at the end' }),
+  searched: whole
+    .nullable()
+    .meta({ description: 'How many jobs were looked through; null for a key kept to some queues' }),
   searchedTo: time.nullable(),
 })
 
@@ -90,6 +95,7 @@ export interface NewJobBody {
   readonly type: string
   readonly payload?: unknown
   readonly queue?: string | undefined
+  readonly after?: string | readonly string[] | undefined
 }
 
 export const newJob: z.ZodType<NewJobBody> = z
@@ -117,7 +123,7 @@ export const nothing: z.ZodType = z.strictObject({})
 export const listQuery: z.ZodObject<{ filter: MaybeText; limit: MaybeWhole; cursor: MaybeName }> = z.strictObject({
   filter: filterText.optional(),
   limit: wholeText.optional(),
-  cursor: id.optional(),
+  cursor: cursor.optional(),
 })
 
 export const countQuery: z.ZodObject<{ filter: MaybeText; max: MaybeWhole }> = z.strictObject({

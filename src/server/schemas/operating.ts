@@ -18,12 +18,21 @@ import {
 } from './basics.js'
 
 const pace = {
+  all: z
+    .boolean()
+    .optional()
+    .meta({ description: 'True when every job is meant: needed with a filter that leaves none out' }),
+  expected: whole
+    .optional()
+    .meta({ description: 'How many jobs it is about, as a dry run said in `can`. When more match, nothing is done' }),
   perSecond: whole.nullable().optional(),
   limit: whole.optional(),
   dryRun: z.boolean().optional(),
 }
 
 interface PaceBody {
+  readonly all?: boolean | undefined
+  readonly expected?: number | undefined
   readonly perSecond?: number | null | undefined
   readonly limit?: number | undefined
   readonly dryRun?: boolean | undefined

@@ -43,7 +43,7 @@ export const queueOverview: z.ZodType = z
   .meta({ id: 'QueueOverview' })
 
 export const overview: z.ZodType = z
-  .object({ queues: z.array(queueOverview), exact: z.boolean(), now: time })
+  .object({ queues: z.array(queueOverview), total: whole, exact: z.boolean(), now: time })
   .meta({ id: 'Overview' })
 
 export const queueOptions: z.ZodType = z.strictObject({ ...limitShape, retention: duration.optional() })
@@ -57,6 +57,8 @@ export const stats: z.ZodType = z.object({
   attempts_p99: z.number(),
   exact: z.boolean(),
 })
+
+export const queuesQuery: z.ZodObject<{ offset: MaybeWhole }> = z.strictObject({ offset: wholeText.optional() })
 
 export const queueQuery: z.ZodObject<{ queue: MaybeName }> = z.strictObject({ queue: name.optional() })
 

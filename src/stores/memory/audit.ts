@@ -1,13 +1,23 @@
 // The audit log: who did what.
 
-import type { AuditPage, AuditRecord, AuditRequest } from '../../core/operating.js'
+import type { AuditEntry, AuditPage, AuditRecord, AuditRequest } from '../../core/operating.js'
+import type { PruneAuditOptions } from '../../core/store.js'
 import type { Memory } from './memory.js'
 
 /** Writes a line. */
 export function writeLine(memory: Memory, record: AuditRecord, nowMs: number): void {
   const { actor, action, job = null, target = null, details = null } = record
-  const line = memory.audit.length + 1
+  const line = ++memory.auditLine
   memory.audit.push({ line, at: new Date(nowMs), actor, action, job, target, details: copyJson(details) })
+}
+
+/** Lines that go in one call. */
+const PRUNED_MAX = 5_000
+
+export function pruneAudit(memory: Memory, { keptMs, linesMax }: PruneAuditOptions, nowMs: number): number {
+  const isOld = ({ line, at }: AuditEntry) => at.getTime() < nowMs - keptMs || line <= memory.auditLine - linesMax
+  const kept = memory.audit.findIndex((entry) => !isOld(entry))
+  return memory.audit.splice(0, Math.min(PRUNED_MAX, kept === -1 ? memory.audit.length : kept)).length
 }
 
 // What is kept is JSON, as in every store.

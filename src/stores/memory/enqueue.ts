@@ -41,7 +41,7 @@ type Written = { readonly id: string; readonly created: boolean } | Extract<Enqu
 
 function write(memory: Memory, newJob: NewJob, schedule: Job['schedule'], nowMs: number): Written {
   const { id, queue, after } = newJob
-  openQueue(memory, queue)
+  openQueue(memory, queue, nowMs)
   // A known job is sent again after a lost answer, whatever it has become since.
   if (memory.jobs.has(id)) return { id, created: true }
   const holder = keyHolder(memory, newJob, nowMs)

@@ -1,9 +1,10 @@
 // Makes leases last longer, and tells which are lost and which jobs somebody asked to cancel.
 
 import type { Lease } from '../../core/job.js'
-import type { Extension } from '../../core/store.js'
+import type { Extension, Watch } from '../../core/store.js'
 import { heldJob, type Memory } from './memory.js'
 import { put, take } from './moves.js'
+import { repeated } from './settle.js'
 
 export function extend(memory: Memory, leases: readonly Lease[], leaseMs: number, nowMs: number): Extension {
   for (const lease of leases) {
@@ -13,11 +14,13 @@ export function extend(memory: Memory, leases: readonly Lease[], leaseMs: number
     job.lease!.leasedUntilMs = nowMs + leaseMs
     put(memory, job)
   }
-  return watch(memory, leases)
+  const { lost, cancelled } = watch(memory, leases)
+  return { lost, cancelled }
 }
 
-export function watch(memory: Memory, leases: readonly Lease[]): Extension {
+export function watch(memory: Memory, leases: readonly Lease[]): Watch {
   return {
+    settled: leases.filter((lease) => repeated(memory, lease).result === 'settled').map(bare),
     lost: leases.filter((lease) => heldJob(memory, lease) === null).map(bare),
     cancelled: leases.filter((lease) => heldJob(memory, lease)?.lease?.cancelRequested).map(bare),
   }

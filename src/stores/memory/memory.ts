@@ -64,6 +64,8 @@ export interface HeldKey {
 export interface Queue {
   paused: boolean
   settings: QueueSettings
+  createdAtMs: number
+  createdBy: string | null
 }
 
 export interface KeptSchedule {
@@ -72,6 +74,8 @@ export interface KeptSchedule {
   nextAtMs: number | null
   lastAtMs: number | null
   lastJobId: string | null
+  /** Who made it, of those that may make so many and no more. */
+  readonly maker: string | null
 }
 
 /** How much stood where at one moment. */
@@ -101,6 +105,8 @@ export interface Memory {
   readonly workers: Map<string, WorkerView>
   /** Oldest first. */
   readonly audit: AuditEntry[]
+  /** The number of the newest line there ever was. */
+  auditLine: number
   /** For each ten seconds, what happened in each queue. */
   readonly tallies: Map<number, Map<string, QueueTally>>
   /** For each ten seconds somebody looked, how much stood where in each queue. */
@@ -130,6 +136,7 @@ export function newMemory(): Memory {
     ticks: new Map(),
     workers: new Map(),
     audit: [],
+    auditLine: 0,
     tallies: new Map(),
     samples: new Map(),
     bulks: new Map(),
@@ -141,8 +148,11 @@ export function newMemory(): Memory {
 }
 
 /** The queue of that name, known from now on. */
-export function openQueue(memory: Memory, name: string): Queue {
-  return entryOf(memory.queues, name, () => ({ paused: false, settings: { limits: {} } }))
+export function openQueue(memory: Memory, name: string, nowMs: number, createdBy: string | null = null): Queue {
+  return entryOf(memory.queues, name, () => ({
+    ...{ paused: false, settings: { limits: {} } },
+    ...{ createdAtMs: nowMs, createdBy },
+  }))
 }
 
 /** The entry of a map, made when there is none. */

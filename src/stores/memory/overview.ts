@@ -1,15 +1,23 @@
 // All queues at a glance.
 
-import { BUCKET_MS, OVERVIEW_QUEUES_MAX, type Overview, type QueueOverview, type Rates } from '../../core/operating.js'
+import {
+  BUCKET_MS,
+  OVERVIEW_QUEUES_MAX,
+  type Overview,
+  type OverviewRequest,
+  type QueueOverview,
+  type Rates,
+} from '../../core/operating.js'
 import type { Memory } from './memory.js'
-import { queues } from './queues.js'
+import { queuesByWeight } from './queues.js'
 import { stats } from './stats.js'
 import { liveWorkers } from './workers.js'
 
-export function overview(memory: Memory, nowMs: number): Overview {
-  const all = queues(memory)
+export function overview(memory: Memory, { queues: asked, offset = 0 }: OverviewRequest, nowMs: number): Overview {
   const live = liveWorkers(memory, nowMs)
-  const shown = all.slice(0, OVERVIEW_QUEUES_MAX).map((queue): QueueOverview => {
+  const all = queuesByWeight(memory, new Set(live.flatMap((worker) => worker.queues)))
+  const chosen = asked === undefined ? all : all.filter(({ name }) => asked.includes(name))
+  const shown = chosen.slice(offset, offset + OVERVIEW_QUEUES_MAX).map((queue): QueueOverview => {
     const { attemptsP99: _, isExact: __, ...counted } = stats(memory, queue.name, nowMs)
     const serving = live.filter((worker) => worker.queues.includes(queue.name))
     return {
@@ -20,7 +28,7 @@ export function overview(memory: Memory, nowMs: number): Overview {
       rates: ratesOf(memory, queue.name, nowMs),
     }
   })
-  return { nowMs, queues: shown, isExact: shown.length === all.length }
+  return { nowMs, queues: shown, total: all.length, isExact: asked !== undefined || shown.length === all.length }
 }
 
 /** The six full steps before the current one, which is still being counted. */

@@ -14,7 +14,7 @@ const TICK_KEPT_MS = 30 * DAY_MS
 const WORKER_KEPT_MS = 600_000
 
 export function prune(memory: Memory, retentionMs: number, nowMs: number): Pruned {
-  return { days: pruneJobs(memory, retentionMs, nowMs), rows: pruneRest(memory, nowMs) }
+  return { days: pruneJobs(memory, retentionMs, nowMs), rows: pruneRest(memory, nowMs), postponed: [], isDone: true }
 }
 
 function pruneJobs(memory: Memory, retentionMs: number, nowMs: number): string[] {

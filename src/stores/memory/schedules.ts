@@ -1,25 +1,43 @@
 // Schedules: kept, due, and fired.
 
 import type { Schedule, ScheduleView } from '../../core/job.js'
+import { SCHEDULES_MAX, tooManySchedules } from '../../core/schedule-limit.js'
 import { isFinished } from '../../core/states.js'
-import type { DueSchedules, Fired, FireRequest } from '../../core/store.js'
+import type { DueSchedules, Fired, FireRequest, ScheduleBound } from '../../core/store.js'
 import { writeLine } from './audit.js'
 import { copyOf } from './copy.js'
 import { enqueueTick } from './enqueue.js'
 import { entryOf, type KeptSchedule, type Memory } from './memory.js'
 import { compareText } from './ordered.js'
 
-export function due(memory: Memory, limit: number, nowMs: number): DueSchedules {
+export function due(memory: Memory, limit: number, afterQueue: string, nowMs: number): DueSchedules {
   const waiting = [...memory.schedules.values()]
     .filter((kept) => !kept.paused && kept.nextAtMs !== null)
     .sort((one, other) => one.nextAtMs! - other.nextAtMs! || compareText(one.schedule.name, other.schedule.name))
-  const found = waiting.slice(0, limit).filter((kept) => kept.nextAtMs! <= nowMs)
-  const next = waiting[found.length]
+  const found = inTurns(
+    waiting.filter((kept) => kept.nextAtMs! <= nowMs),
+    afterQueue,
+  )
+  const next = waiting[Math.min(found.length, limit)]
   return {
-    schedules: found.map((kept) => ({ ...scheduleView(kept), nextAtMs: kept.nextAtMs! })),
+    schedules: found.slice(0, limit).map((kept) => ({ ...scheduleView(kept), nextAtMs: kept.nextAtMs! })),
     nowMs,
     nextDueMs: next === undefined ? null : Math.max(0, next.nextAtMs! - nowMs),
   }
+}
+
+/** The first of each queue, then the second of each, and so on. */
+function inTurns(waiting: readonly KeptSchedule[], afterQueue: string): KeptSchedule[] {
+  const turns = new Map<string, number>()
+  return waiting
+    .map((kept) => {
+      const { queue } = kept.schedule
+      const turn = turns.get(queue) ?? 0
+      turns.set(queue, turn + 1)
+      return { kept, queue, turn, isBehind: compareText(queue, afterQueue) > 0 ? 0 : 1 }
+    })
+    .sort((one, other) => one.turn - other.turn || one.isBehind - other.isBehind || compareText(one.queue, other.queue))
+    .map(({ kept }) => kept)
 }
 
 export function fire(memory: Memory, request: FireRequest, nowMs: number): Fired {
@@ -53,15 +71,38 @@ interface Act {
   readonly nowMs: number
 }
 
-export function setSchedule(memory: Memory, schedule: Schedule, nextAtMs: number, { by, nowMs }: Act): ScheduleView {
-  writeLine(memory, { actor: by, action: 'set schedule', target: schedule.name }, nowMs)
+export function setSchedule(
+  memory: Memory,
+  schedule: Schedule,
+  nextAtMs: number,
+  { by, nowMs, bound }: Act & { readonly bound: ScheduleBound | undefined },
+): ScheduleView {
   const known = memory.schedules.get(schedule.name)
-  const kept = known ?? { schedule, paused: false, nextAtMs, lastAtMs: null, lastJobId: null }
+  if (known === undefined) checkRoom(memory, schedule.name, bound)
+  // Programs set their schedules at every start: only what differs is a change.
+  if (JSON.stringify(known?.schedule) !== JSON.stringify(schedule)) {
+    writeLine(memory, { actor: by, action: 'set schedule', target: schedule.name }, nowMs)
+  }
+  const kept = known ?? {
+    schedule,
+    paused: false,
+    nextAtMs,
+    lastAtMs: null,
+    lastJobId: null,
+    maker: bound?.maker ?? null,
+  }
   const { cron, zone } = kept.schedule
   if (cron !== schedule.cron || zone !== schedule.zone) kept.nextAtMs = nextAtMs
   kept.schedule = copyOf(schedule)
   memory.schedules.set(schedule.name, kept)
   return scheduleView(kept)
+}
+
+function checkRoom(memory: Memory, name: string, bound: ScheduleBound | undefined): void {
+  if (memory.schedules.size >= SCHEDULES_MAX) throw tooManySchedules(name, SCHEDULES_MAX, false)
+  if (bound === undefined) return
+  const made = [...memory.schedules.values()].filter(({ maker }) => maker === bound.maker).length
+  if (made >= bound.most) throw tooManySchedules(name, bound.most, true)
 }
 
 export function removeSchedule(memory: Memory, name: string, { by, nowMs }: Act): boolean {

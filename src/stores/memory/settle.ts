@@ -1,6 +1,6 @@
 // Ends leases and puts their jobs where the settlements say.
 
-import type { SettledJob } from '../../core/job.js'
+import type { Lease, SettledJob } from '../../core/job.js'
 import { isFinished } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
 import { copyOf } from './copy.js'
@@ -29,7 +29,8 @@ export function settle(
   return results
 }
 
-function repeated(memory: Memory, { id, fence }: SettledJob): SettleResult {
+/** What became of a job whose lease no longer holds: settled under that lease earlier, or lost. */
+export function repeated(memory: Memory, { id, fence }: Lease): SettleResult {
   const job = memory.jobs.get(id)
   // A job that was never claimed has no fence, so that nothing can repeat.
   const tookEffect = job !== undefined && job.state !== 'running' && job.fence > 0 && job.fence === fence

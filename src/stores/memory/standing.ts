@@ -21,7 +21,8 @@ export function standing(memory: Memory, id: string, nowMs: number): Standing | 
     ahead: { count: Math.min(ahead, AHEAD_MAX), isExact: ahead <= AHEAD_MAX },
     parents: after.map((parent) => {
       const known = memory.jobs.get(parent)
-      return { id: parent, state: known?.state ?? null, type: known?.facts.type ?? null }
+      const { type = null, queue = null } = known?.facts ?? {}
+      return { id: parent, state: known?.state ?? null, type, queue }
     }),
     workers: liveWorkers(memory, nowMs)
       .filter((worker) => worker.queues.includes(queue))

@@ -1,8 +1,9 @@
 // The store contract over a memory: each call is one operation of the files around this one.
 
+import { randomBytes } from 'node:crypto'
 import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
-import { DEAD_GROUPS_MAX } from '../../core/operating.js'
+import { DEAD_GROUPS_MAX, QUEUES_MAX } from '../../core/operating.js'
 import type { Clock } from '../../core/ports.js'
 import {
   BATCH_MAX,
@@ -13,7 +14,7 @@ import {
   type StoreListener,
 } from '../../core/store.js'
 import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
-import { audit, writeLine } from './audit.js'
+import { audit, pruneAudit, writeLine } from './audit.js'
 import { begin } from './begin.js'
 import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
 import { cancel } from './cancel.js'
@@ -32,7 +33,7 @@ import { note } from './note.js'
 import { overview } from './overview.js'
 import { promote } from './promote.js'
 import { prune } from './prune.js'
-import { pause, queues, resume, setQueue } from './queues.js'
+import { openQueues, pause, queues, removeQueue, resume, setQueue } from './queues.js'
 import { discard, requeue } from './requeue.js'
 import { due, fire, pauseSchedule, removeSchedule, resumeSchedule, schedules, setSchedule } from './schedules.js'
 import { sample, series, tally } from './series.js'
@@ -45,6 +46,7 @@ import { beat, leave, workers } from './workers.js'
 /** A store of what `memory` knows, by the time of `clock`. Whoever has the memory in hand can look at it. */
 export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
   const listeners = new Set<StoreListener>()
+  const secret = randomBytes(32).toString('hex')
   let isClosed = false
 
   // Each call is one step that nothing comes between. Its answer is a copy, so that no caller holds a part of the memory.
@@ -61,7 +63,9 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     enqueue: (jobs, { tx, claim: claiming } = {}) =>
       call((nowMs) => {
         refuseTx(tx)
-        return enqueue(memory, bounded('enqueue', jobs), { claim: claiming, nowMs })
+        const names = bounded('enqueue', jobs).map(({ queue }) => queue)
+        openQueues(memory, names, { by: null, most: 0, max: QUEUES_MAX, nowMs })
+        return enqueue(memory, jobs, { claim: claiming, nowMs })
       }),
     claim: (request) =>
       call((nowMs) => {
@@ -80,7 +84,7 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
 
     promote: (limit) => call((nowMs) => promote(memory, limit, nowMs)),
     expired: (limit) => call((nowMs) => expired(memory, limit, nowMs)),
-    due: (limit) => call((nowMs) => due(memory, limit, nowMs)),
+    due: (limit, afterQueue = '') => call((nowMs) => due(memory, limit, afterQueue, nowMs)),
     fire: (request) => call((nowMs) => fire(memory, request, nowMs)),
     prune: ({ retentionMs }) => call((nowMs) => prune(memory, retentionMs, nowMs)),
     tally: (tallies) => call((nowMs) => tally(memory, bounded('tally', tallies), nowMs)),
@@ -95,8 +99,11 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     resume: (queue, by) => call((nowMs) => resume(memory, queue, by, nowMs)),
     setQueue: (queue, settings, by) => call((nowMs) => setQueue(memory, queue, settings, { by, nowMs })),
     queues: () => call(() => queues(memory)),
+    openQueues: (names, options) => call((nowMs) => openQueues(memory, names, { ...options, max: QUEUES_MAX, nowMs })),
+    removeQueue: (name, by) => call((nowMs) => removeQueue(memory, name, by, nowMs)),
 
-    setSchedule: (schedule, nextAtMs, by) => call((nowMs) => setSchedule(memory, schedule, nextAtMs, { by, nowMs })),
+    setSchedule: (schedule, nextAtMs, by, bound) =>
+      call((nowMs) => setSchedule(memory, schedule, nextAtMs, { by, nowMs, bound })),
     removeSchedule: (name, by) => call((nowMs) => removeSchedule(memory, name, { by, nowMs })),
     pauseSchedule: (name, by) => call((nowMs) => pauseSchedule(memory, name, { by, nowMs })),
     resumeSchedule: (name, nextAtMs, by) => call((nowMs) => resumeSchedule(memory, name, nextAtMs, { by, nowMs })),
@@ -114,6 +121,7 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     record: (entry) => call((nowMs) => writeLine(memory, entry, nowMs)),
 
     get: (id) => call(() => get(memory, id)),
+    among: (ids, queues) => call(() => bounded('among', ids).filter((id) => queues.includes(queueOf(memory, id)))),
     list: (request) =>
       call((nowMs) =>
         list(memory, { ...request, limit: checkWhole('list: limit', request.limit, 1, PAGE_MAX) }, nowMs),
@@ -121,7 +129,7 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     count: (filter, { max }) =>
       call((nowMs) => count(memory, filter, checkWhole('count: max', max, 1, COUNT_WINDOW_MAX), nowMs)),
     stats: (queue) => call((nowMs) => stats(memory, queue, nowMs)),
-    overview: () => call((nowMs) => overview(memory, nowMs)),
+    overview: (request = {}) => call((nowMs) => overview(memory, request, nowMs)),
     series: (request) => call((nowMs) => series(memory, request, nowMs)),
     deadGroups: (request) =>
       call(() => {
@@ -129,12 +137,14 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
         return deadGroups(memory, request)
       }),
     standing: (id) => call((nowMs) => standing(memory, id, nowMs)),
+    pruneAudit: (options) => call((nowMs) => pruneAudit(memory, options, nowMs)),
     audit: (request) =>
       call(() => audit(memory, { ...request, limit: checkWhole('audit: limit', request.limit, 1, PAGE_MAX) })),
     health: () => call((nowMs) => health(nowMs)),
     horizon: () => call(() => null),
     endings: (ids) => call(() => endings(memory, ids)),
     now: () => call((nowMs) => nowMs),
+    sharedSecret: () => call(() => secret),
 
     beat: (worker) => call((nowMs) => beat(memory, worker, nowMs)),
     leave: (workerId) => call(() => leave(memory, workerId)),
@@ -154,6 +164,10 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
       listeners.clear()
     },
   }
+}
+
+function queueOf(memory: Memory, id: string): string {
+  return memory.jobs.get(id)?.facts.queue ?? ''
 }
 
 function bounded<T>(call: string, list: readonly T[]): readonly T[] {

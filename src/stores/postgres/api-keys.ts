@@ -52,7 +52,7 @@ export async function apiKeys(db: Database): Promise<readonly ApiKey[]> {
 const FIND = statement('find_key', `SELECT ${COLUMNS} FROM :schema.api_keys WHERE id = $1`)
 
 export async function findKey(db: Database, id: string): Promise<(ApiKey & { readonly hash: string }) | null> {
-  const [row] = await db.send('look', FIND, [id])
+  const [row] = await db.send('identify', FIND, [id])
   return row === undefined ? null : { ...readKey(row), hash: row[8]! }
 }
 

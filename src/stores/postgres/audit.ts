@@ -1,6 +1,7 @@
 // audit: who did what. Operations on jobs, queues and schedules write their lines in their own statements.
 
 import type { AuditEntry, AuditPage, AuditRecord, AuditRequest } from '../../core/operating.js'
+import type { PruneAuditOptions } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
 
@@ -15,6 +16,35 @@ VALUES (coalesce($1::timestamptz, clock_timestamp()), $2, $3, $4::uuid, $5, $6::
 export async function record(db: Database, send: Send, entry: AuditRecord): Promise<void> {
   const { actor, action, job = null, target = null, details = null } = entry
   await send(RECORD, [db.now(), actor, action, job, target, details === null ? null : JSON.stringify(details)])
+}
+
+/** Lines that go in one call. */
+const PRUNED_MAX = 5_000
+
+// From the oldest on, and only as far as they are all old: what is looked at is what goes, and one line more.
+const PRUNE = statement(
+  'prune_audit',
+  `
+WITH oldest AS MATERIALIZED (
+  SELECT line,
+         at < coalesce($1::timestamptz, clock_timestamp()) - $2::float8 * interval '1 millisecond'
+         OR line <= (SELECT max(line) FROM :schema.audit) - $3::bigint AS is_old
+    FROM :schema.audit
+   ORDER BY line
+   LIMIT $4
+), kept AS MATERIALIZED (
+  SELECT min(line) AS line FROM oldest WHERE NOT is_old
+), gone AS (
+  DELETE FROM :schema.audit
+   WHERE line = ANY (ARRAY(SELECT line FROM oldest WHERE line < coalesce((SELECT line FROM kept), 9223372036854775807)))
+  RETURNING 1
+)
+SELECT count(*) FROM gone`,
+)
+
+export async function pruneAudit(db: Database, { keptMs, linesMax }: PruneAuditOptions): Promise<number> {
+  const [row] = await db.send('upkeep', PRUNE, [db.now(), keptMs, linesMax, PRUNED_MAX])
+  return Number(row![0])
 }
 
 /** How many lines one page looks through when it is narrowed. */

@@ -1,5 +1,6 @@
 // bulk actions: written down, then done in batches. Each batch is one transaction with the move of the cursor, so that a process
-// that dies in the middle leaves nothing half done. ◄── upkeep/bulk.ts
+// that dies in the middle leaves nothing half done. A connection of their own: a filter may be slow, and timed jobs must not wait
+// for it. ◄── upkeep/bulk.ts
 
 import { isHoldfastError } from '../../core/errors.js'
 import type { JobFilter } from '../../core/job.js'
@@ -14,11 +15,12 @@ import {
 } from '../../core/operating.js'
 import type { CancelResult, RequeueResult } from '../../core/store.js'
 import { record } from './audit.js'
-import { cancel } from './cancel.js'
+import { type CancelTold, cancel } from './cancel.js'
 import type { Database, Send } from './database.js'
 import { findPage } from './list.js'
 import { discard, requeueThrough } from './requeue.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
+import { unblockAfter } from './unblock.js'
 
 const COLUMNS = `bulks.id, action, filter, actor, per_second, most, expected, state, matched, done, refused,
        (extract(epoch FROM created_at) * 1000)::float8, (extract(epoch FROM updated_at) * 1000)::float8, error, cursor`
@@ -134,25 +136,33 @@ UPDATE :schema.bulks
    AND state IN ('waiting', 'running')`,
 )
 
-/** Whom to tell what a batch changed, after its transaction. */
-export interface BulkTold {
-  readonly asked: (id: string) => void
-  readonly ready: (queue: string) => void
-}
+const IS_ANY_OPEN = statement(
+  'is_any_bulk_open',
+  "SELECT EXISTS (SELECT FROM :schema.bulks WHERE state IN ('waiting', 'running'))",
+)
 
 /** Does one batch of one bulk action that is due. */
-export async function stepBulk(db: Database, on: BulkTold): Promise<BulkProgress | null> {
+export async function stepBulk(db: Database, on: CancelTold): Promise<BulkProgress | null> {
+  // Most of the time there is none, and then no connection is opened for it.
+  const [open] = await db.send('look', IS_ANY_OPEN, [])
+  if (open?.[0] !== 't') return null
   const asked = new Set<string>()
   const ready = new Set<string>()
-  const told: BulkTold = { asked: (id) => asked.add(id), ready: (queue) => ready.add(queue) }
+  const ended: string[] = []
+  const told: CancelTold = {
+    asked: (id) => asked.add(id),
+    ready: (queue) => ready.add(queue),
+    ended: (ids) => ended.push(...ids),
+  }
   let bulk: BulkView | null = null
   try {
-    const progress = await db.transaction('upkeep', async (send) => {
+    const progress = await db.transaction('bulk', async (send) => {
       const [row] = await send(NEXT, [db.now(), BULK_BATCH_MAX])
       if (row === undefined) return null
       bulk = readBulk(row)
       return doBatch(db, send, told, bulk, { before: row[14] ?? null, most: Number(row[15]) })
     })
+    await unblockAfter(db, (sql, values) => db.send('bulk', sql, values), ended, told.ready)
     asked.forEach(on.asked)
     ready.forEach(on.ready)
     return progress
@@ -160,7 +170,7 @@ export async function stepBulk(db: Database, on: BulkTold): Promise<BulkProgress
     // What will fail again is ended, so that it does not stand in the way of the others.
     const failed = bulk as BulkView | null
     if (failed === null || !isHoldfastError(error) || error.retryable) throw error
-    await db.send('upkeep', FAIL, [db.now(), failed.id, error.message.slice(0, 1_000)])
+    await db.send('bulk', FAIL, [db.now(), failed.id, error.message.slice(0, 1_000)])
     return { id: failed.id, action: failed.action, moved: 0, refused: 0, state: 'failed' }
   }
 }
@@ -168,7 +178,7 @@ export async function stepBulk(db: Database, on: BulkTold): Promise<BulkProgress
 async function doBatch(
   db: Database,
   send: Send,
-  told: BulkTold,
+  told: CancelTold,
   bulk: BulkView,
   { before, most }: { readonly before: string | null; readonly most: number },
 ): Promise<BulkProgress> {
@@ -188,7 +198,7 @@ async function doBatch(
 async function act(
   db: Database,
   send: Send,
-  told: BulkTold,
+  told: CancelTold,
   { action, by }: BulkView,
   ids: readonly string[],
 ): Promise<readonly (CancelResult | RequeueResult)[]> {

@@ -4,8 +4,9 @@ import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/store.js'
 import type { Database } from './database.js'
 import type { Floors } from './floors.js'
-import { readOptions, readQueueLimits } from './options-column.js'
-import { arrayOf, plainArrayOf, type Row, readJson, type Statement, statement } from './statement.js'
+import { readOptions, readQueueLimits, readTags } from './options-column.js'
+import { arrayOf, plainArrayOf, type Row, type Statement, statement } from './statement.js'
+import { despiteStrays, removeJobless } from './strays.js'
 
 const SEGMENT = (where: string) => `(
      SELECT ready.ctid AS place
@@ -74,12 +75,12 @@ SELECT moment.now_ms, job.*
            array_to_json(facts.tags), asked.settings${place}
       FROM claimed
       JOIN asked ON asked.queue = claimed.queue
-     CROSS JOIN LATERAL (
+      LEFT JOIN LATERAL (                                     -- without facts it is a stray: strays.ts
        SELECT jobs.payload, jobs.version, jobs.created_at, jobs.options, jobs.tags
          FROM :schema.jobs
         WHERE jobs.id = claimed.id
        OFFSET 0                                               -- fence: one look-up for each job, whatever statistics say
-     ) AS facts
+     ) AS facts ON true
      ORDER BY asked.turn, claimed.priority DESC, claimed.position
   ) AS job ON true`
 
@@ -90,7 +91,13 @@ const CLAIM_FROM_FLOOR: Statement = statement(
   claimSql({ floors: true, line: FROM_FLOOR, place: ', claimed.position' }),
 )
 
-export async function claim(db: Database, floors: Floors, request: ClaimRequest): Promise<Claim> {
+/** Claims jobs. `onFound` is told of queues whose claims passed over jobs that the next claim takes. */
+export async function claim(
+  db: Database,
+  floors: Floors,
+  request: ClaimRequest,
+  onFound: (queue: string) => void,
+): Promise<Claim> {
   const amounts = new Map<string, number>()
   for (const { queue, limit } of request.queues) amounts.set(queue, (amounts.get(queue) ?? 0) + limit)
   const values = [
@@ -101,11 +108,19 @@ export async function claim(db: Database, floors: Floors, request: ClaimRequest)
     request.leaseMs,
     request.worker,
   ]
-  const rows = floors.isOn
-    ? await claimFromFloor(db, floors, { values, queues: [...amounts.keys()], types: request.types })
-    : await db.send('claim', CLAIM, values)
-  const jobs = rows[0]![1] === null ? [] : rows.map(readJob)
-  return { jobs, nowMs: Number(rows[0]![0]) }
+  const { types } = request
+  const rows = await despiteStrays(db, { amounts, types }, () =>
+    floors.isOn
+      ? claimFromFloor(db, floors, { values, queues: [...amounts.keys()], types, onFound })
+      : db.send('claim', CLAIM, values),
+  )
+  const nowMs = Number(rows[0]![0])
+  if (rows[0]![1] === null) return { jobs: [], nowMs }
+  const jobless = rows.filter((row) => row[8] === null)
+  if (jobless.length === 0) return { jobs: rows.map(readJob), nowMs }
+  const leases = jobless.map(([, id, fence]) => ({ id: id!, fence: Number(fence) }))
+  await removeJobless(db, leases)
+  return { jobs: rows.filter((row) => row[8] !== null).map(readJob), nowMs }
 }
 
 async function claimFromFloor(
@@ -115,16 +130,18 @@ async function claimFromFloor(
     readonly values: readonly unknown[]
     readonly queues: readonly string[]
     readonly types: readonly string[] | null
+    readonly onFound: (queue: string) => void
   },
 ): Promise<Row[]> {
-  const { priorities, backs } = floors.of(asked.queues, asked.types)
-  floors.lookBelow(db, performance.now())
-  const values = [...asked.values, plainArrayOf(priorities), plainArrayOf(backs)]
+  const start = floors.of(asked.queues, asked.types)
+  floors.lookBelow(db, performance.now(), asked.onFound)
+  const values = [...asked.values, plainArrayOf(start.priorities), plainArrayOf(start.backs)]
   const rows = await db.send('claim', CLAIM_FROM_FLOOR, values)
   const taken = rows.filter((row) => row[1] !== null)
   floors.learn(
     taken.map((row) => ({ queue: row[3]!, priority: Number(row[5]), position: row[14]! })),
     asked.types,
+    start,
   )
   return rows
 }
@@ -145,7 +162,7 @@ function readJob(row: readonly (string | null)[]): ClaimedJob {
     limits: options.limits ?? {},
     queueLimits: readQueueLimits(row[13]),
     idempotencyKey: options.key ?? null,
-    tags: (readJson(row[12]) ?? []) as string[],
+    tags: readTags(row[12]),
     trace: options.trace ?? null,
   }
 }

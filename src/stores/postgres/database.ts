@@ -5,24 +5,58 @@ import type { Clock } from '../../core/ports.js'
 import type { Queryable } from '../../core/store.js'
 import type { Query } from './exchange.js'
 import { type ConnectionSettings, Lane } from './lane.js'
-import { inSchema, type Row, type Statement } from './statement.js'
+import { LaneGroup } from './lane-group.js'
+import { checkTransaction, explainArrayNulls, Whereabouts } from './own-transaction.js'
+import { SearchTurns } from './search-turns.js'
+import type { SessionSettings } from './session.js'
+import { inSchema, preparedName, type Row, type Statement } from './statement.js'
 
 /** What each connection is for, in the words of error messages. */
 const PURPOSES = {
   enqueue: 'write jobs',
   keys: 'write jobs with keys',
+  held: 'find held keys',
   claim: 'claim jobs',
   settle: 'settle jobs',
   extend: 'extend leases',
   upkeep: 'do upkeep',
+  retention: 'drop old days',
   operate: 'answer an operator',
   look: 'look up jobs',
+  identify: 'look up API keys',
+  search: 'search jobs',
+  count: 'count jobs',
+  bulk: 'do bulk actions',
 } as const
 
 export type Purpose = keyof typeof PURPOSES
 
-/** A look that takes longer is worth less than what it would hold up. */
-const LOOK_OPTIONS = '-c statement_timeout=2000'
+/**
+ * What sets the connections apart. A look that takes longer is worth less than what it would hold up.
+ * Nothing waits long for a lock, so that no call holds up those behind it, and no backend waits on after its caller has given up:
+ * migrations hold theirs for 250 ms at most, retention for 450, and rows that a user's open transaction may hold are passed over. A key
+ * that such a transaction is writing keeps those waiting who ask for it, and no connection, see keys-in-writing.ts. Settlements take the
+ * careful way after half a second, see settle.ts.
+ */
+const APART: Readonly<Record<Purpose, { readonly session: SessionSettings; readonly onlyReads: boolean }>> = {
+  enqueue: { session: { lock_timeout: '2s' }, onlyReads: false },
+  keys: { session: { lock_timeout: '2s' }, onlyReads: false },
+  held: { session: { lock_timeout: '2s' }, onlyReads: false },
+  claim: { session: { lock_timeout: '2s' }, onlyReads: false },
+  settle: { session: { lock_timeout: '500ms' }, onlyReads: false },
+  extend: { session: { lock_timeout: '2s' }, onlyReads: false },
+  upkeep: { session: { lock_timeout: '2s' }, onlyReads: false },
+  retention: { session: { lock_timeout: '2s' }, onlyReads: false },
+  operate: { session: { lock_timeout: '2s' }, onlyReads: false },
+  look: { session: { statement_timeout: '2s' }, onlyReads: true },
+  identify: { session: { statement_timeout: '2s' }, onlyReads: true },
+  search: { session: { statement_timeout: '2s' }, onlyReads: true },
+  count: { session: { statement_timeout: '2s' }, onlyReads: true },
+  bulk: { session: { statement_timeout: '5s', lock_timeout: '2s' }, onlyReads: false },
+}
+
+/** Steps of retention that lock nobody out may take longer than what somebody waits for. */
+const RETENTION_DEADLINE_MS = 120_000
 
 export interface DatabaseOptions {
   readonly settings: () => Promise<ConnectionSettings>
@@ -31,6 +65,8 @@ export interface DatabaseOptions {
   readonly clock: Clock | null
   readonly connectMs: number
   readonly deadlineMs: number
+  /** The other lanes of its store. Default: none but its own. */
+  readonly group?: LaneGroup
 }
 
 /** Sends statements and reads rows. */
@@ -41,28 +77,21 @@ export class Database {
   readonly #clock: Clock | null
   readonly #deadlineMs: number
   readonly #lanes: Readonly<Record<Purpose, Lane>>
-  readonly #texts = new Map<Statement, string>()
+  readonly #turns: SearchTurns
+  readonly #whereabouts: Whereabouts
+  readonly #texts = new Map<Statement, Omit<Query, 'values'>>()
 
   constructor(options: DatabaseOptions) {
     this.schema = options.schema
     this.#clock = options.clock
     this.#deadlineMs = options.deadlineMs
-    const { settings, connectMs } = options
-    const lane = (purpose: Purpose) => new Lane({ settings, connectMs, purpose: PURPOSES[purpose] })
-    const looking = async () => {
-      const own = await settings()
-      return { ...own, options: `${own.options ?? ''} ${LOOK_OPTIONS}` }
-    }
-    this.#lanes = {
-      enqueue: lane('enqueue'),
-      keys: lane('keys'),
-      claim: lane('claim'),
-      settle: lane('settle'),
-      extend: lane('extend'),
-      upkeep: lane('upkeep'),
-      operate: lane('operate'),
-      look: new Lane({ settings: looking, connectMs, purpose: PURPOSES.look }),
-    }
+    const { settings, connectMs, group = new LaneGroup() } = options
+    const lane = (purpose: Purpose): Lane =>
+      new Lane({ settings, connectMs, group, purpose: PURPOSES[purpose], ...APART[purpose] })
+    const purposes = Object.keys(PURPOSES) as Purpose[]
+    this.#lanes = Object.fromEntries(purposes.map((purpose) => [purpose, lane(purpose)])) as Record<Purpose, Lane>
+    this.#whereabouts = new Whereabouts(this.schema, (place) => this.send('look', place, []))
+    this.#turns = new SearchTurns(this.#lanes.search, this.#deadlineMs)
   }
 
   /** The time statements take as theirs: null, and so the server's, except in tests. */
@@ -71,15 +100,29 @@ export class Database {
   }
 
   send(purpose: Purpose, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    return this.#lanes[purpose].query(this.#query(statement, values), this.#deadlineMs)
+    return this.#lanes[purpose].query(this.#query(statement, values), this.#deadlineOf(purpose))
+  }
+
+  /** Runs a statement of a search: one at a time, in turn, and ended on the server when its caller is gone. */
+  search(statement: Statement, values: readonly unknown[], signal?: AbortSignal): Promise<Row[]> {
+    return this.#turns.run(this.#query(statement, values), signal)
   }
 
   /** Several statements as one transaction. */
   transaction<T>(purpose: Purpose, work: (send: Send) => Promise<T>): Promise<T> {
     return this.#lanes[purpose].transaction(
       (send) => work((statement, values) => send(this.#query(statement, values))),
-      this.#deadlineMs,
+      this.#deadlineOf(purpose),
     )
+  }
+
+  /** Asks the server to end what runs there now. Resolves when it has taken note. */
+  cancelRunning(purpose: Purpose): Promise<void> {
+    return this.#lanes[purpose].cancelRunning()
+  }
+
+  #deadlineOf(purpose: Purpose): number {
+    return purpose === 'retention' ? Math.max(this.#deadlineMs, RETENTION_DEADLINE_MS) : this.#deadlineMs
   }
 
   /** Sends through a caller's own transaction. Rows may come as objects there: statements for it return text columns only. */
@@ -90,23 +133,35 @@ export class Database {
         'tx must be a client with query(text, values), such as a pg client inside a transaction',
       )
     }
-    return async (statement, values) => {
-      const { rows } = await tx.query(this.#text(statement), [...values])
+    const send: Send = async (statement, values) => {
+      const { rows } = await tx.query(this.#text(statement).text, [...values]).catch(explainArrayNulls)
       return rows.map((row) => (Array.isArray(row) ? row : Object.values(row as object)) as Row)
+    }
+    const check = async () => {
+      await checkTransaction(tx)
+      await this.#whereabouts.check(tx, (place) => send(place, []))
+    }
+    let isChecked: Promise<void> | null = null
+    return async (statement, values) => {
+      isChecked ??= check()
+      await isChecked
+      return send(statement, values)
     }
   }
 
   #query(statement: Statement, values: readonly unknown[]): Query {
-    return { name: statement.name, text: this.#text(statement), values }
+    const { name, text } = this.#text(statement)
+    return { name, text, values }
   }
 
-  #text(statement: Statement): string {
-    let text = this.#texts.get(statement)
-    if (text === undefined) {
-      text = inSchema(statement.sql, this.schema)
-      this.#texts.set(statement, text)
+  #text(statement: Statement): Omit<Query, 'values'> {
+    let query = this.#texts.get(statement)
+    if (query === undefined) {
+      const text = inSchema(statement.sql, this.schema)
+      query = { name: preparedName(statement.name, text), text }
+      this.#texts.set(statement, query)
     }
-    return text
+    return query
   }
 
   async close(): Promise<void> {

@@ -50,8 +50,11 @@ SELECT most.fingerprint, most.count, most.newest::text,
 const GROUPS = statement('dead_groups', groupsSql('AND $1::text IS NULL'))
 const GROUPS_OF_QUEUE = statement('dead_groups_of', groupsSql('AND dead.queue = $1'))
 
-export async function deadGroups(db: Database, { queue, limit }: DeadGroupsRequest): Promise<readonly DeadGroup[]> {
-  const send: Send = (sql, values) => db.send('look', sql, values)
+export async function deadGroups(
+  db: Database,
+  { queue, limit, signal }: DeadGroupsRequest,
+): Promise<readonly DeadGroup[]> {
+  const send: Send = (sql, values) => db.search(sql, values, signal)
   const values = [queue, limit, COUNT_MAX + 1, GROUPS_LOOKED_AT, NEWEST]
   return (await send(queue === null ? GROUPS : GROUPS_OF_QUEUE, values)).map(readGroup)
 }

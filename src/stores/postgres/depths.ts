@@ -77,7 +77,7 @@ const lastTooLongMs = new WeakMap<Database, number>()
 async function inTime<T>(db: Database, count: (send: Send) => Promise<T>): Promise<T | null> {
   if (performance.now() - (lastTooLongMs.get(db) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return null
   try {
-    return await db.transaction('look', async (send) => {
+    return await db.transaction('count', async (send) => {
       await send(PATIENCE, [])
       return count(send)
     })
@@ -127,7 +127,7 @@ export async function readDepths(db: Database, queues: readonly string[] | null,
     ]),
   )
   const over = counted === null ? TABLES : addCounts(found, counted, { each, max })
-  const send: Send = (sql, values) => db.send('look', sql, values)
+  const send: Send = (sql, values) => db.send('count', sql, values)
   const areWhole = await Promise.all(over.map((table) => estimate(send, table, found, counted === null ? -1 : each)))
   return { byQueue: found.byQueue, isExact: areWhole.every(Boolean) }
 }
@@ -266,7 +266,7 @@ export async function readOldestAges(db: Database, queues: readonly string[]): P
 }
 
 async function readOldestSeen(db: Database): Promise<readonly Row[]> {
-  const send: Send = (sql, values) => db.send('look', sql, values)
+  const send: Send = (sql, values) => db.send('count', sql, values)
   const { percent, tail } = await planSample(send, 'ready')
   return send(OLDEST_SEEN, [db.now(), percent, tail])
 }

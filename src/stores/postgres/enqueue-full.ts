@@ -1,12 +1,14 @@
 // enqueue, the long way: times, idempotency keys, parents, ticks. ◄── enqueue.ts
 
+import { HoldfastError, isHoldfastError, show } from '../../core/errors.js'
+import { keyName } from '../../core/held-keys.js'
 import type { Enqueued, NewJob } from '../../core/job.js'
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
 import { type TickOrigin, writeOptions } from './options-column.js'
-import { arrayOf, statement } from './statement.js'
+import { arrayOf, DIVISION_BY_ZERO, plainArrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'
-import { unblockChildren } from './unblock.js'
+import { unblock } from './unblock.js'
 
 /** A job to write, and the tick that made it if one did. Ticks stand before the untimed backlog. */
 export interface NewRow {
@@ -16,12 +18,17 @@ export interface NewRow {
 
 const KNOWN_JOBS = statement('known_jobs', 'SELECT id::text FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
 
+// A key that lasts as long as its job is free when there is no such job: a table was emptied, or somebody wrote the key by hand.
+export const IS_OF_JOB: string =
+  '(keys.expires_at IS NULL AND EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = keys.id))'
+
 const ENQUEUE_FULL = statement(
   'enqueue_full',
   `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
-         pg_catalog.nextval(':schema.positions') * 65536 AS place
+         coalesce($21::bigint, pg_catalog.nextval(':schema.positions') * 65536) AS place,    -- the one of the first try, if there was one
+         CASE WHEN $22::text IS NOT NULL THEN pg_catalog.set_config('lock_timeout', $22, true) END AS patience
 ), input AS MATERIALIZED (
   SELECT input.*,
          CASE WHEN input.at_ms IS NOT NULL THEN to_timestamp(input.at_ms / 1000)
@@ -29,29 +36,38 @@ WITH moment AS MATERIALIZED (
           END AS run_at
     FROM moment,
          unnest($2::uuid[], $3::text[], $4::text[], $5::json[], $6::smallint[], $7::smallint[], $8::float8[], $9::float8[],
-                $10::json[], $11::text[], $12::text[], $13::float8[], $14::boolean[], $15::boolean[], $16::boolean[])
-           WITH ORDINALITY AS input (id, queue, type, payload, priority, version, at_ms, delay_ms,
+                $10::json[], $11::text[], $12::text[], $13::float8[], $14::boolean[], $15::boolean[], $16::boolean[], $20::integer[])
+           AS input (id, queue, type, payload, priority, version, at_ms, delay_ms,
                                      options, tags, key, key_ms, blocked, cancel_with_parents, front, ordinal)
 ), unknown AS MATERIALIZED (
   SELECT input.*
     FROM input
    WHERE input.key IS NULL                                    -- the insert into jobs tells for those without a key
       OR NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = input.id)
-), holder AS (
+), held AS MATERIALIZED (                                     -- a key that is taken is read, never locked: its job may be settled
+  SELECT unknown.id AS asked, keys.id
+    FROM unknown
+   CROSS JOIN moment
+   CROSS JOIN LATERAL (
+     SELECT keys.id
+       FROM :schema.keys
+      WHERE keys.queue = unknown.queue AND keys.key = unknown.key
+        AND (keys.expires_at > moment.now OR ${IS_OF_JOB})
+     OFFSET 0
+   ) AS keys
+), taken AS (
   INSERT INTO :schema.keys (queue, key, id, expires_at)
   SELECT unknown.queue, unknown.key, unknown.id, moment.now + unknown.key_ms * interval '1 millisecond'
     FROM unknown, moment
    WHERE unknown.key IS NOT NULL
+     AND (unknown.id NOT IN (SELECT asked FROM held)) IS TRUE
    ORDER BY unknown.queue, unknown.key                        -- one order for all, so that two batches cannot deadlock
-      ON CONFLICT (queue, key) DO UPDATE                      -- also when nothing changes: it locks and returns the holder
-     SET id = CASE WHEN keys.expires_at <= (SELECT now FROM moment) THEN excluded.id ELSE keys.id END,
-         expires_at = CASE WHEN keys.expires_at <= (SELECT now FROM moment) THEN excluded.expires_at ELSE keys.expires_at END
-  RETURNING queue, key, id
+      ON CONFLICT (queue, key) DO NOTHING                     -- taken since the statement began, or expired: asked again
+  RETURNING id
 ), fresh AS MATERIALIZED (
   SELECT unknown.*
     FROM unknown
-    LEFT JOIN holder ON holder.queue = unknown.queue AND holder.key = unknown.key
-   WHERE unknown.key IS NULL OR holder.id = unknown.id
+   WHERE unknown.key IS NULL OR (unknown.id IN (SELECT id FROM taken)) IS TRUE
 ), written AS (
   INSERT INTO :schema.jobs (id, created_at, position, priority, version, queue, type, payload, options, tags)
   SELECT fresh.id, moment.now, moment.place + fresh.ordinal, fresh.priority, fresh.version, fresh.queue, fresh.type,
@@ -70,6 +86,11 @@ WITH moment AS MATERIALIZED (
   SELECT id, run_at, priority, cancel_with_parents, queue, type
     FROM placed
    WHERE state = 'blocked'
+), announced AS (
+  INSERT INTO :schema.link_checks (job, look_at)             -- alone, the first look comes right behind; it is announced for the second
+  SELECT id, CASE WHEN $19::boolean THEN coalesce($1, clock_timestamp()) + interval '15 seconds' ELSE '-infinity' END
+    FROM placed
+   WHERE state = 'blocked'
 ), into_parents AS (
   INSERT INTO :schema.parents (parent, child)
   SELECT link.parent, link.child
@@ -86,11 +107,27 @@ WITH moment AS MATERIALIZED (
   SELECT id, CASE WHEN front THEN position - 4611686018427387904 ELSE position END, now, priority, front, queue, type
     FROM placed
    WHERE state = 'ready'
+), answer AS MATERIALIZED (
+  SELECT input.id,
+         CASE WHEN input.key IS NULL OR (input.id NOT IN (SELECT id FROM unknown)) IS TRUE
+                OR (input.id IN (SELECT id FROM taken)) IS TRUE THEN input.id
+              ELSE held.id
+          END AS holder,
+         placed.state
+    FROM input
+    LEFT JOIN held ON held.asked = input.id
+    LEFT JOIN placed ON placed.id = input.id
 )
-SELECT input.id::text, coalesce(holder.id, input.id)::text, placed.state
-  FROM input
-  LEFT JOIN holder ON holder.queue = input.queue AND holder.key = input.key
-  LEFT JOIN placed ON placed.id = input.id`,
+SELECT id::text, holder::text, state, (SELECT place FROM moment)::text
+  FROM answer
+ -- Outside of a transaction all are written or none: the division fails the statement when a key is open.
+ WHERE 1 / CASE WHEN $19::boolean AND EXISTS (SELECT FROM answer WHERE holder IS NULL) THEN 0 ELSE 1 END = 1`,
+)
+
+// Run apart from a caller's transaction, so that its locks last for a moment. Expired keys are of no use to anybody.
+const FREE_EXPIRED = statement(
+  'free_expired_keys',
+  'SELECT :schema.free_expired_keys($1::timestamptz, $2::text[], $3::text[], $4::uuid[])::text',
 )
 
 /** What became of a row: written under its own id, kept away by the holder of its key, or left without a parent. */
@@ -99,27 +136,43 @@ type Outcome = { readonly holder: string; readonly state: JobState | null } | { 
 /** Jobs cut into batches, each written by one statement. */
 export type Pieces = readonly (readonly NewRow[])[]
 
+/** How jobs are written. */
+export interface WriteScope {
+  readonly db: Database
+  readonly send: Send
+  /** True when each statement commits by itself; false inside a transaction. */
+  readonly isAlone: boolean
+  /** How long a key that somebody else is writing is waited for; null leaves that to the connection. */
+  readonly patience: string | null
+}
+
 /** Writes jobs with times, keys, parents or ticks. */
 export async function writeFull(
-  db: Database,
-  send: Send,
+  scope: WriteScope,
   rows: readonly NewRow[],
   pieces: Pieces,
 ): Promise<readonly Enqueued[]> {
+  const { db, send } = scope
   const outcomes = new Map<string, Outcome>()
-  for (const piece of pieces) await writePiece(db, send, piece, outcomes)
+  for (const piece of pieces) await writePiece(scope, piece, outcomes)
   const written = [...outcomes.values()].filter((outcome) => 'holder' in outcome)
   const blocked = written.filter(({ state }) => state === 'blocked').map(({ holder }) => holder)
-  const resolved = blocked.length > 0 ? await unblockChildren(db, send, blocked) : new Map<string, JobState>()
-  const open = written.filter(({ state }) => state === null).map(({ holder }) => holder)
-  const states = open.length > 0 ? await statesOf(send, open) : new Map<string, JobState>()
+  const looked = await unblock(db, send, blocked, scope.isAlone ? [] : null, () => {})
+  const open = written.filter(({ holder, state }) => state === null || (state === 'blocked' && !looked.has(holder)))
+  const states =
+    open.length > 0
+      ? await statesOf(
+          send,
+          open.map(({ holder }) => holder),
+        )
+      : new Map<string, JobState>()
 
   return rows.map(({ job: { id } }): Enqueued => {
     const outcome = outcomes.get(id)!
     if ('unknownParent' in outcome) return { id, unknownParent: outcome.unknownParent }
     const { holder, state } = outcome
     // A key that lasts for a time can outlive its job; only finished ones are pruned.
-    const current = resolved.get(holder) ?? state ?? states.get(holder) ?? 'succeeded'
+    const current = looked.get(holder) ?? states.get(holder) ?? state ?? 'succeeded'
     return { id: holder, created: holder === id, state: current }
   })
 }
@@ -143,15 +196,10 @@ export function cut(rows: readonly NewRow[]): Pieces {
   return pieces
 }
 
-async function writePiece(
-  db: Database,
-  send: Send,
-  rows: readonly NewRow[],
-  outcomes: Map<string, Outcome>,
-): Promise<void> {
-  const { first, twins, orphans } = await sortPiece(send, rows, outcomes)
-  for (const [id, holder] of await findHolders(db, send, orphans)) outcomes.set(id, holder)
-  for (const [id, outcome] of await sendFull(db, send, first)) outcomes.set(id, outcome)
+async function writePiece(scope: WriteScope, rows: readonly NewRow[], outcomes: Map<string, Outcome>): Promise<void> {
+  const { first, twins, orphans } = await sortPiece(scope.send, rows, outcomes)
+  for (const [id, holder] of await findHolders(scope.db, scope.send, orphans)) outcomes.set(id, holder)
+  for (const [id, outcome] of await sendFull(scope, first)) outcomes.set(id, outcome)
   for (const [id, twin] of twins) outcomes.set(id, outcomes.get(twin)!)
 }
 
@@ -173,7 +221,7 @@ async function sortPiece(send: Send, rows: readonly NewRow[], outcomes: Map<stri
   const orphans = new Map<NewRow, string>()
   for (const row of rows) {
     const { id, after } = row.job
-    const key = keyName(row)
+    const key = keyName(row.job)
     const twin = key === null ? undefined : firstByKey.get(key)
     const unknownParent = after.find((parent) => !known.has(parent))
     // Sent again after a lost answer: it changes nothing, and leaves its key to others if it has lost it since.
@@ -189,21 +237,17 @@ async function sortPiece(send: Send, rows: readonly NewRow[], outcomes: Map<stri
   return { first, twins, orphans }
 }
 
-function keyName({ job }: NewRow): string | null {
-  return job.idempotencyKey === null ? null : `${job.queue}\n${job.idempotencyKey.key}`
-}
-
 /** Which jobs exist, of those that decide about others: parents, their children, and jobs that share a key. */
 async function findKnown(send: Send, rows: readonly NewRow[]): Promise<Set<string>> {
   const shares = new Map<string, number>()
   for (const row of rows) {
-    const key = keyName(row)
+    const key = keyName(row.job)
     if (key !== null) shares.set(key, (shares.get(key) ?? 0) + 1)
   }
   const asked = new Set<string>()
   for (const row of rows) {
     const { id, after } = row.job
-    if (after.length > 0 || (shares.get(keyName(row) ?? '') ?? 0) > 1) asked.add(id)
+    if (after.length > 0 || (shares.get(keyName(row.job) ?? '') ?? 0) > 1) asked.add(id)
     for (const parent of after) asked.add(parent)
   }
   if (asked.size === 0) return new Set()
@@ -216,7 +260,7 @@ const HOLDERS = statement(
 SELECT asked.id::text, keys.id::text AS holder
   FROM unnest($2::uuid[], $3::text[], $4::text[]) AS asked (id, queue, key)
   JOIN :schema.keys ON keys.queue = asked.queue AND keys.key = asked.key
- WHERE keys.expires_at IS NULL OR keys.expires_at > coalesce($1::timestamptz, clock_timestamp())`,
+ WHERE keys.expires_at > coalesce($1::timestamptz, clock_timestamp()) OR ${IS_OF_JOB}`,
 )
 
 /** The outcomes of jobs without a parent: whoever holds the key of one has taken its place all the same. */
@@ -239,14 +283,73 @@ async function findHolders(
   return outcomes
 }
 
-async function sendFull(
-  db: Database,
-  send: Send,
-  rows: readonly NewRow[],
-): Promise<Map<string, { holder: string; state: JobState | null }>> {
-  if (rows.length === 0) return new Map()
+// Each further try means that the key changed hands within the moment the last one took.
+const KEY_TRIES_MAX = 10
+
+type Written = Map<string, { holder: string; state: JobState | null }>
+
+/** Writes rows until the key of each is either taken or held by a job that can be named. */
+async function sendFull(scope: WriteScope, rows: readonly NewRow[]): Promise<Written> {
+  const written: Written = new Map()
+  let open: readonly PlacedRow[] = rows.map((row, index) => ({ ...row, ordinal: index + 1 }))
+  let place: string | null = null
+  for (let tries = 0; open.length > 0; tries++) {
+    if (tries === KEY_TRIES_MAX) throw keyUnsettled(open)
+    for (const [id, holder, state, drawn] of await sendOnce(scope, open, place)) {
+      if (holder !== null) written.set(id!, { holder: holder!, state: state as JobState | null })
+      place = drawn!
+    }
+    open = open.filter(({ job }) => !written.has(job.id))
+    if (open.length > 0) await freeExpired(scope, open, tries)
+  }
+  return written
+}
+
+/** A row with its place in the batch, which it keeps when it is sent again. */
+interface PlacedRow extends NewRow {
+  readonly ordinal: number
+}
+
+async function sendOnce(scope: WriteScope, rows: readonly PlacedRow[], place: string | null): ReturnType<Send> {
+  const { send, isAlone } = scope
+  try {
+    return await send(ENQUEUE_FULL, fullValues(scope, rows, place))
+  } catch (error) {
+    if (isAlone && isHoldfastError(error) && error.details.sqlState === DIVISION_BY_ZERO) return []
+    throw error
+  }
+}
+
+async function freeExpired({ db, send, isAlone }: WriteScope, rows: readonly NewRow[], tries: number): Promise<void> {
+  const keyed = rows.filter(({ job }) => job.idempotencyKey !== null).map(({ job }) => job)
+  const values = [
+    db.now(),
+    arrayOf(keyed.map(({ queue }) => queue)),
+    arrayOf(keyed.map(({ idempotencyKey }) => idempotencyKey!.key)),
+    plainArrayOf(keyed.map(({ id }) => id)),
+  ]
+  // Not on the connection for keys, which may be inside the very transaction that waits for this.
+  await db.send('held', FREE_EXPIRED, values)
+  // What is left was written by this very transaction, and only it can see that.
+  if (!isAlone && tries > 0) await send(FREE_EXPIRED, values)
+}
+
+function keyUnsettled(rows: readonly NewRow[]): HoldfastError {
+  const { queue, idempotencyKey } = rows.find(({ job }) => job.idempotencyKey !== null)!.job
+  return new HoldfastError(
+    'store_unavailable',
+    `enqueue: idempotency key ${show(idempotencyKey?.key)} in queue "${queue}" changed hands ${KEY_TRIES_MAX} times while it was asked for; nothing was written, the call is safe to repeat`,
+    { retryable: true },
+  )
+}
+
+function fullValues(
+  { db, isAlone, patience }: WriteScope,
+  rows: readonly PlacedRow[],
+  place: string | null,
+): unknown[] {
   const links = rows.flatMap(({ job }) => job.after.map((parent) => ({ parent, child: job.id })))
-  const answers = await send(ENQUEUE_FULL, [
+  return [
     db.now(),
     arrayOf(rows.map(({ job }) => job.id)),
     arrayOf(rows.map(({ job }) => job.queue)),
@@ -265,6 +368,9 @@ async function sendFull(
     arrayOf(rows.map(({ schedule }) => schedule !== null)),
     arrayOf(links.map(({ parent }) => parent)),
     arrayOf(links.map(({ child }) => child)),
-  ])
-  return new Map(answers.map(([id, holder, state]) => [id!, { holder: holder!, state: state as JobState | null }]))
+    isAlone,
+    plainArrayOf(rows.map(({ ordinal }) => ordinal)),
+    place,
+    patience,
+  ]
 }

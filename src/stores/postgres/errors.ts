@@ -1,6 +1,10 @@
 // What a failure of PostgreSQL or of the connection means to a caller: one table, tested for each SQLSTATE in it.
 
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../../core/errors.js'
+import { poolerFault } from './pooler.js'
+
+/** The SQLSTATE of a lock that was not to be had within lock_timeout. */
+export const LOCK_NOT_AVAILABLE = '55P03'
 
 interface Meaning {
   readonly code: ErrorCode
@@ -31,9 +35,13 @@ const BY_STATE: Readonly<Record<string, Meaning>> = {
   '3F000': missing(),
   '42P01': missing(),
   '42883': missing(),
+  // A statement after one that failed, and limits of a role that end the connection: all about the moment.
+  '25P02': CONTENDED,
+  '25P03': UNAVAILABLE,
+  '25P04': UNAVAILABLE,
   '40001': CONTENDED,
   '40P01': CONTENDED,
-  '55P03': CONTENDED,
+  [LOCK_NOT_AVAILABLE]: CONTENDED,
   '57014': CONTENDED,
   '53100': { ...CONTENDED, advice: 'the disk is full: free some space, nothing that was accepted is lost' },
   '53200': CONTENDED,
@@ -73,30 +81,54 @@ export function meaningOf(sqlState: string | null): Meaning {
   return refused('this is a fault of Holdfast or of the values given: nothing was written')
 }
 
-/** The HoldfastError for whatever a query raised. */
-export function storeError(doing: string, thrown: unknown): HoldfastError {
-  return translate(`PostgreSQL could not ${doing}`, thrown, null)
+/** The HoldfastError for whatever a query raised. `isFatal` when the connection ended with it: then it is about the connection,
+ *  whatever the state says, and not about what was sent. */
+export function storeError(doing: string, thrown: unknown, isFatal = false): HoldfastError {
+  const meaning = poolerMeaning(thrown) ?? (isFatal ? UNAVAILABLE : meaningOf(sqlStateOf(thrown)))
+  return translate(`PostgreSQL could not ${doing}`, thrown, meaning)
 }
 
 /** The HoldfastError for a connection that could not be opened. `where` names the server, without its password. */
 export function connectError(where: string, thrown: unknown): HoldfastError {
-  return translate(
-    `cannot connect to PostgreSQL at ${where}`,
-    thrown,
-    'start the server, or check host, port and network',
-  )
+  const state = sqlStateOf(thrown)
+  const away = { ...UNAVAILABLE, advice: 'start the server, or check host, port and network' }
+  const meaning = poolerMeaning(thrown) ?? (state === null ? away : meaningAtStart(state))
+  return translate(`cannot connect to PostgreSQL at ${where}`, thrown, meaning)
 }
 
-function translate(what: string, thrown: unknown, adviceWithoutState: string | null): HoldfastError {
+function poolerMeaning(thrown: unknown): Meaning | null {
+  const fault = poolerFault(thrown)
+  if (fault === null) return null
+  return fault.passes ? { ...UNAVAILABLE, advice: fault.advice } : refused(fault.advice)
+}
+
+// Every error ends a connection that is being opened. Those about who asks and for what stay until somebody changes that.
+function meaningAtStart(state: string): Meaning {
+  if (BY_STATE[state] !== undefined) return BY_STATE[state]
+  if (/^28/.test(state)) return denied('check user, password and pg_hba.conf')
+  return /^(0A|22|42)/.test(state)
+    ? refused('the server refuses a setting of this connection: check the URL and the settings of the role')
+    : UNAVAILABLE
+}
+
+// What a pooler answers to start-up options that it does not pass on: a violation of the protocol (PgBouncer, RDS Proxy), a parameter it
+// doesn't know, a value it doesn't take, or a feature it doesn't have.
+const ABOUT_OPTIONS = ['08P01', '42704', '22023', '0A000']
+
+/** Whether a connection may have been refused for its start-up options alone. */
+export function refusesOptions(thrown: unknown): boolean {
+  const state = sqlStateOf(thrown)
+  return state !== null && ABOUT_OPTIONS.includes(state)
+}
+
+function translate(what: string, thrown: unknown, meaning: Meaning): HoldfastError {
   if (isHoldfastError(thrown)) return thrown
   const state = sqlStateOf(thrown)
-  const meaning = meaningOf(state)
   const named = (thrown as { code?: unknown })?.code
   const label = state ?? (typeof named === 'string' ? named : null)
-  const advice = state === null && adviceWithoutState !== null ? adviceWithoutState : meaning.advice
   return new HoldfastError(
     meaning.code,
-    `${what}: ${saidBy(thrown)}${label === null ? '' : ` (${label})`}; ${advice}`,
+    `${what}: ${saidBy(thrown)}${label === null ? '' : ` (${label})`}; ${meaning.advice}`,
     {
       cause: thrown,
       retryable: meaning.retryable,

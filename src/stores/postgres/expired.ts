@@ -10,6 +10,20 @@ const EXPIRED = statement(
   `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), set_back AS (
+  -- Claimed at a time that is far from having come: the clock was ahead then. The lease lasts from now on for as long as it did; whoever
+  -- runs the job extends it before that.
+  UPDATE :schema.running
+     SET leased_until = moment.now + (running.leased_until - running.claimed_at)
+    FROM moment
+   WHERE running.ctid = ANY (ARRAY(
+     SELECT early.ctid
+       FROM :schema.running AS early, moment
+      WHERE early.leased_until > moment.now + interval '15 minutes'
+        AND early.claimed_at > moment.now + interval '15 minutes'
+        AND early.leased_until >= early.claimed_at
+      LIMIT $2
+        FOR UPDATE OF early SKIP LOCKED))                     -- one that a handler's open transaction settles is left to it
 )
 SELECT (extract(epoch FROM moment.now) * 1000)::float8,
        (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::float8,

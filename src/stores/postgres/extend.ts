@@ -1,8 +1,9 @@
 // begin, extend, watch: what a worker says and asks about the leases it holds.
 
 import { type Lease, leaseName } from '../../core/job.js'
-import type { Extension } from '../../core/store.js'
+import type { Extension, Watch } from '../../core/store.js'
 import type { Database } from './database.js'
+import { SETTLED_STATE } from './settled-state.js'
 import { arrayOf, type Row, statement } from './statement.js'
 
 // A row that is locked is being settled, perhaps inside a handler's own long transaction: it is passed over, so that it
@@ -32,17 +33,22 @@ WITH moment AS MATERIALIZED (
     FROM moment
    WHERE running.id = ANY (ARRAY(SELECT id FROM free))
 )
-SELECT id::text, fence::text, cancel_requested::text FROM held`,
+SELECT id::text, fence::text, (cancel_requested OR EXISTS (SELECT FROM :schema.cancels WHERE cancels.id = held.id))::text
+  FROM held`,
 )
 
+// One statement, so that held and settled are told from one moment: a job that is neither is lost for good.
 const WATCH = statement(
   'watch',
   `
-SELECT lease.id::text, lease.fence::text, row.cancel_requested::text
+SELECT lease.id::text, lease.fence::text,
+       (row.cancel_requested
+        OR row.cancel_requested IS NOT NULL AND EXISTS (SELECT FROM :schema.cancels WHERE cancels.id = lease.id))::text,
+       CASE WHEN row.cancel_requested IS NULL THEN ${SETTLED_STATE} END
   FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)
- CROSS JOIN LATERAL (
+  LEFT JOIN LATERAL (
    SELECT running.cancel_requested FROM :schema.running WHERE running.id = lease.id AND running.fence = lease.fence OFFSET 0
- ) AS row`,
+ ) AS row ON true`,
 )
 
 const BEGIN = statement(
@@ -66,9 +72,14 @@ export async function extend(db: Database, leases: readonly Lease[], leaseMs: nu
   return readExtension(leases, rows)
 }
 
-export async function watch(db: Database, leases: readonly Lease[]): Promise<Extension> {
-  if (leases.length === 0) return { lost: [], cancelled: [] }
-  return readExtension(leases, await db.send('extend', WATCH, columns(leases)))
+export async function watch(db: Database, leases: readonly Lease[]): Promise<Watch> {
+  if (leases.length === 0) return { lost: [], cancelled: [], settled: [] }
+  const rows = await db.send('extend', WATCH, columns(leases))
+  const held = rows.filter(([, , cancel]) => cancel !== null)
+  const settled = rows
+    .filter(([, , , state]) => state !== null)
+    .map(([id, fence]) => ({ id: id!, fence: Number(fence) }))
+  return { ...readExtension(leases, held), settled }
 }
 
 export async function begin(db: Database, leases: readonly Lease[]): Promise<void> {

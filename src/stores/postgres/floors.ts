@@ -1,14 +1,16 @@
 // Where a claim starts while somebody holds an old snapshot. Then no dead row can be cleared away, and a claim that reads the
-// line from its beginning steps over every job that ever stood there since: after minutes at thousands a second that takes
-// seconds. So claims start above the last place they took, and now and then a look at what lies below finds the few that came
-// late: written by a transaction that took its place in line long before it committed.
+// queue from its beginning steps over every job that ever waited there since: after minutes at thousands a second that takes
+// seconds. So claims start above the last place they took, and a look twice a second finds the few that came late: written by a
+// transaction that drew its place long before it committed.
 
 import type { Database } from './database.js'
+import { LateCommits } from './late-commits.js'
 import { arrayOf, plainArrayOf, type Statement, statement } from './statement.js'
 
-const LOOK_EVERY_MS = 1_000
-// A look covers one part in so many of the ground below the floor, so that no look takes long.
-const SLICES = 10n
+const LOOK_EVERY_MS = 500
+// Beside what the ends of transactions tell, each look covers one part in so many of all the ground below the floor: nothing is
+// left for good, whatever that reasoning may miss.
+const SLICES = 120n
 const QUEUES_MAX = 1_000
 const KEPT_MS = 120_000
 /** Below every place in line, those of the front lane too. */
@@ -21,6 +23,8 @@ interface Floor {
   priority: number
   /** Places up to this one have been claimed or were somebody else's. */
   back: bigint
+  /** Counts how often the floor was lowered. A claim that began before may not raise it: it has not seen what lies there. */
+  lowered: number
   /** Where the floor was when it was first known. */
   readonly base: bigint
   slice: bigint
@@ -30,6 +34,8 @@ interface Floor {
 export interface FloorArguments {
   readonly priorities: readonly number[]
   readonly backs: readonly string[]
+  /** How often the floor of each queue had been lowered, for those that have one. */
+  readonly lowered: ReadonlyMap<string, number>
 }
 
 /** One job as a claim took it, as far as its place goes. */
@@ -58,9 +64,19 @@ SELECT floor.number, straggler.position
  ) AS straggler`,
 )
 
+const SNAPSHOT: Statement = statement('snapshot', 'SELECT pg_catalog.pg_current_snapshot()::text')
+
+/** A part of the ground below a floor. */
+interface Ground {
+  readonly floor: Floor
+  readonly from: bigint
+  readonly to: bigint
+}
+
 /** The floors of one process. Off until somebody is known to hold an old snapshot. */
 export class Floors {
   readonly #floors = new Map<string, Floor>()
+  #lateCommits = new LateCommits<Floor>()
   #isOn = false
   #lookedAtMs = Number.NEGATIVE_INFINITY
   #isLooking = false
@@ -72,7 +88,9 @@ export class Floors {
 
   set isOn(isOn: boolean) {
     this.#isOn = isOn
-    if (!isOn) this.#floors.clear()
+    if (isOn) return
+    this.#floors.clear()
+    this.#lateCommits = new LateCommits()
   }
 
   /** Whether a snapshot is held. When it is given up the dead rows below are still there: floors stay until they can have been
@@ -89,11 +107,12 @@ export class Floors {
     return {
       priorities: floors.map((floor) => floor?.priority ?? 0),
       backs: floors.map((floor) => String(floor?.back ?? 0n)),
+      lowered: new Map(floors.flatMap((floor) => (floor === undefined ? [] : [[floor.queue, floor.lowered]]))),
     }
   }
 
-  /** Learns from what a claim took. */
-  learn(taken: readonly TakenPlace[], types: readonly string[] | null): void {
+  /** Learns from what a claim took that began with these arguments. */
+  learn(taken: readonly TakenPlace[], types: readonly string[] | null, { lowered }: FloorArguments): void {
     for (const { queue, priority, position } of taken) {
       const place = BigInt(position)
       if (place <= 0n) continue
@@ -102,48 +121,72 @@ export class Floors {
       // The lowest priority that is being claimed is where the crowd stands.
       if (floor === undefined || floor.priority > priority) {
         if (this.#floors.size >= QUEUES_MAX) this.#floors.clear()
-        this.#floors.set(name, { queue, types, priority, back: place, base: place, slice: 0n })
-      } else if (floor.priority === priority && place > floor.back) floor.back = place
+        this.#floors.set(name, { queue, types, priority, back: place, lowered: 0, base: place, slice: 0n })
+      } else if (floor.priority === priority && place > floor.back && lowered.get(queue) === floor.lowered) {
+        floor.back = place
+      }
     }
   }
 
-  /** Looks below the floors, one slice at a time and not more often than once a second. Never raises and never waits. */
-  lookBelow(db: Database, nowMs: number): void {
+  /** Looks below the floors, not more often than twice a second. Never raises and never waits; `onFound` is told of queues with jobs
+   *  that were committed late, which the next claim takes. */
+  lookBelow(db: Database, nowMs: number, onFound: (queue: string) => void): void {
     if (!this.#isOn || this.#isLooking || nowMs - this.#lookedAtMs < LOOK_EVERY_MS) return
     this.#lookedAtMs = nowMs
     this.#isLooking = true
-    void this.#look(db)
+    void this.#look(db, onFound)
       .catch(() => {})
       .finally(() => {
         this.#isLooking = false
       })
   }
 
-  async #look(db: Database): Promise<void> {
+  async #look(db: Database, onFound: (queue: string) => void): Promise<void> {
     const floors = [...this.#floors.values()]
     if (floors.length === 0) return
-    const slices = floors.map(nextSlice)
+    const places = new Map(floors.map((floor) => [floor, floor.back]))
+    const [row] = await db.send('look', SNAPSHOT, [])
+    const from = this.#lateCommits.step(row![0]!, places)
+    const late = floors.map((floor) => ({ floor, from: from?.get(floor) ?? LOWEST, to: floor.back }))
+    // Apart, so that one that takes too long does not keep the other from being looked at.
+    await this.#search(db, late, onFound).catch(() => {})
+    await this.#search(db, floors.map(nextSlice), onFound)
+  }
+
+  async #search(db: Database, grounds: readonly Ground[], onFound: (queue: string) => void): Promise<void> {
     const rows = await db.send('look', STRAGGLER, [
-      arrayOf(floors.map(({ queue }) => queue)),
-      plainArrayOf(floors.map(({ priority }) => priority)),
-      plainArrayOf(slices.map(({ from }) => String(from))),
-      plainArrayOf(slices.map(({ to }) => String(to))),
-      arrayOf(floors.map(({ types }) => (types === null ? null : arrayOf(types)))),
+      arrayOf(grounds.map(({ floor }) => floor.queue)),
+      plainArrayOf(grounds.map(({ floor }) => floor.priority)),
+      plainArrayOf(grounds.map(({ from }) => String(from))),
+      plainArrayOf(grounds.map(({ to }) => String(to))),
+      arrayOf(grounds.map(({ floor: { types } }) => (types === null ? null : arrayOf(types)))),
     ])
-    // The next claim starts just below it. What lies between is stepped over once more.
-    for (const [number, position] of rows) floors[Number(number) - 1]!.back = BigInt(position!) - 1n
+    for (const [number, position] of rows) {
+      const { queue, types } = grounds[Number(number) - 1]!.floor
+      // The next claim starts just below it. What lies between is stepped over once more.
+      this.lower(queue, types, BigInt(position!) - 1n)
+      onFound(queue)
+    }
+  }
+
+  /** Has the claims that begin from now on start at this place. Those under way do not raise the floor again. */
+  lower(queue: string, types: readonly string[] | null, back: bigint): void {
+    const floor = this.#floors.get(nameOf(queue, types))
+    if (floor === undefined || floor.back <= back) return
+    floor.back = back
+    floor.lowered++
   }
 }
 
 /** The part of the ground below a floor that is looked at next. */
-function nextSlice(floor: Floor): { readonly from: bigint; readonly to: bigint } {
+function nextSlice(floor: Floor): Ground {
   const height = (floor.back - floor.base) / SLICES + 1n
   const from = floor.slice === 0n ? LOWEST : floor.base + height * floor.slice
   const top = floor.slice === SLICES - 1n ? floor.back : floor.base + height * (floor.slice + 1n)
   floor.slice = (floor.slice + 1n) % SLICES
   // BigInts: Math.min does not take them.
-  if (top > floor.back) return { from, to: floor.back }
-  return { from, to: top }
+  if (top > floor.back) return { floor, from, to: floor.back }
+  return { floor, from, to: top }
 }
 
 function nameOf(queue: string, types: readonly string[] | null): string {

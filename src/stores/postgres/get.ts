@@ -6,7 +6,7 @@ import { resolveLimits } from '../../core/limits.js'
 import type { DeadReason, JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
 import { LAST_ERROR } from './filter.js'
-import { readOptions, readQueueLimits } from './options-column.js'
+import { readOptions, readQueueLimits, readTags } from './options-column.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
 
 /** Where a job stands, as columns of one row. Used for one job here and for a page in list.ts. */
@@ -18,7 +18,7 @@ export const STANDING = `
     WHERE finished.id = jobs.id
     UNION ALL
    SELECT 'running', NULL, running.claimed_at, NULL, running.attempt, running.crashes, running.worker, running.leased_until,
-          running.cancel_requested, NULL, NULL
+          running.cancel_requested OR EXISTS (SELECT FROM :schema.cancels WHERE cancels.id = running.id), NULL, NULL
      FROM :schema.running
     WHERE running.id = jobs.id
     UNION ALL
@@ -66,7 +66,7 @@ export function readSummary(row: Row): JobSummary {
     priority: Number(row[4]),
     createdAt: readDate(row[5])!,
     maxAttempts: resolveLimits(options.limits, readQueueLimits(row[8])).maxAttempts,
-    tags: (readJson(row[7]) ?? []) as string[],
+    tags: readTags(row[7]),
     state: row[9] as JobState,
     runAt: readDate(row[10]),
     startedAt: readDate(row[11]),

@@ -1,6 +1,7 @@
 // health: what the server says about itself, for those who look after it.
 
 import type { PostgresHealth, StoreHealth, TableHealth } from '../../core/operating.js'
+import { postponedDays } from './close-days.js'
 import type { Database, Send } from './database.js'
 import { horizon } from './horizon.js'
 import { readDate, statement } from './statement.js'
@@ -16,7 +17,8 @@ SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)
        (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'),
        (SELECT max(number) FROM :schema.migrations),
        (SELECT substr(setting, 19) FROM pg_catalog.pg_roles, unnest(rolconfig) AS setting
-         WHERE rolname = current_user AND setting LIKE 'statement\\_timeout=%' LIMIT 1)`,
+         WHERE rolname = current_user AND setting LIKE 'statement\\_timeout=%' LIMIT 1),
+       (SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'synchronous_commit')`,
 )
 
 // Asked apart from the first: a pooler that hands out another server for each transaction answers from another process.
@@ -41,12 +43,14 @@ export async function health(db: Database): Promise<StoreHealth> {
   const [again] = await send(AGAIN, [])
   const tables = await send(TABLES, [])
   const held = await horizon(db)
+  const postponed = await postponedDays(db, 'look')
   const postgres: PostgresHealth = {
     versionNumber: Number(row![2]),
     schemaVersion: Number(row![13] ?? 0),
     schema: db.schema,
     settings: {
       synchronousCommit: row![3]!,
+      synchronousCommitOfRole: row![15]!,
       fsync: row![4] === 'on',
       fullPageWrites: row![5] === 'on',
       autovacuum: row![6] === 'on',
@@ -59,6 +63,7 @@ export async function health(db: Database): Promise<StoreHealth> {
     databaseBytes: Number(row![10]),
     roundTripMs,
     hasPooler: again![0] !== row![11],
+    postponedDays: postponed,
     ...(held === null ? {} : { horizon: held }),
     tables: tables.map(
       ([name, live, dead, bytes, vacuumed]): TableHealth => ({

@@ -1,14 +1,18 @@
 // The PostgreSQL store: yours (postgres://…) or its own (embedded:<folder>).
 
 import { resolve } from 'node:path'
+import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
+import { QUEUES_MAX } from '../../core/operating.js'
 import type { Clock } from '../../core/ports.js'
 import type { Store } from '../../core/store.js'
 import { redactUrl } from '../../core/url.js'
+import { checkMigrated } from './check-migrated.js'
 import { Database } from './database.js'
 import type { EmbeddedOptions, EmbeddedServer } from './embedded/server.js'
 import type { ExtenderSettings } from './extender.js'
 import { type ConnectionSettings, Lane } from './lane.js'
+import { LaneGroup } from './lane-group.js'
 import { migrate } from './migrate.js'
 import { checkSchema } from './statement.js'
 import { composeStore } from './store.js'
@@ -17,46 +21,62 @@ import { WakeUps } from './wake.js'
 export interface PostgresOptions {
   /** The schema that holds everything. Default 'holdfast'. Several can live in one database, apart from each other. */
   readonly schema?: string
+  /** Whether to make the schema where it is missing, and bring it up to date. Default true. With false both raise `schema_missing`. */
+  readonly migrate?: boolean
   /** How long a connection may take to open. Default 10 000. */
   readonly connectMs?: number
   /** How long a query may take before its connection is cut. Default 10 000; upkeep and operators share it. */
   readonly deadlineMs?: number
+  /** The most queues, from 1 to 1,000,000. Default 10 000. Enqueueing to one more raises `too_many_queues`. */
+  readonly queuesMax?: number
   /** How an embedded server is started. */
   readonly embedded?: EmbeddedOptions
+  /** Is told, in plain words, each time a migration waits because others use the tables it changes. */
+  readonly onMigrationWait?: (text: string) => void
   /** A clock that replaces the server's in every statement. For tests: in production time is the server's. */
   readonly clock?: Clock
 }
 
-const POSTGRES_DEFAULTS = { schema: 'holdfast', connectMs: 10_000, deadlineMs: 10_000 } as const
+const POSTGRES_DEFAULTS = { schema: 'holdfast', connectMs: 10_000, deadlineMs: 10_000, queuesMax: QUEUES_MAX } as const
 
 /** Connects, brings the schema up to date, and returns the store. */
 export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
-  const { schema, connectMs, deadlineMs, clock } = { ...POSTGRES_DEFAULTS, ...options }
+  const { schema, connectMs, deadlineMs, queuesMax, clock } = { ...POSTGRES_DEFAULTS, ...options }
   checkSchema(schema)
+  checkWhole('queuesMax', queuesMax, 1, 1_000_000)
   const place = await locate(url, options.embedded)
-  let durability = ''
+  const group = new LaneGroup()
   try {
-    durability = await prepare(place, schema, connectMs)
+    const { migrate: mayMigrate = true, onMigrationWait: onWait = () => {} } = options
+    await prepare(place, { schema, connectMs, group, mayMigrate, onWait })
   } catch (error) {
     await place.leave()
     throw error
   }
-  const settings = async () => ({ ...(await place.settings()), options: durability })
+  const { settings } = place
   return composeStore({
-    db: new Database({ settings, schema, clock: clock ?? null, connectMs, deadlineMs }),
-    wakeUps: new WakeUps({ settings, schema, connectMs }),
+    db: new Database({ settings, schema, clock: clock ?? null, connectMs, deadlineMs, group }),
+    wakeUps: new WakeUps({ settings, schema, connectMs, group }),
     extender: () => ({
-      module: new URL('./extender.js', import.meta.url).href,
-      data: { ...place.fixed(durability), schema, connectMs, deadlineMs } satisfies ExtenderSettings,
+      kind: 'postgres',
+      module: extenderModule(),
+      data: { ...place.fixed(), schema, connectMs, deadlineMs } satisfies ExtenderSettings,
     }),
     leaveServer: () => place.leave(),
+    queuesMax,
   })
+}
+
+/** In a bundle of CommonJS modules have no address; its heartbeat thread brings the extender along. */
+function extenderModule(): string | null {
+  const here = import.meta.url as string | undefined
+  return here === undefined ? null : new URL('./extender.js', here).href
 }
 
 /** Where the server is, now and after it had to be started again. */
 interface Place {
   readonly settings: () => Promise<ConnectionSettings>
-  readonly fixed: (options: string) => Pick<ExtenderSettings, 'connection' | 'portFile'>
+  readonly fixed: () => Pick<ExtenderSettings, 'connection' | 'portFile'>
   readonly leave: () => Promise<void>
 }
 
@@ -65,7 +85,7 @@ async function locate(url: string, embedded: EmbeddedOptions | undefined): Promi
     const connection: ConnectionSettings = { connectionString: checkUrl(url) }
     return {
       settings: async () => connection,
-      fixed: (options) => ({ connection: { ...connection, options }, portFile: null }),
+      fixed: () => ({ connection, portFile: null }),
       leave: async () => {},
     }
   }
@@ -74,8 +94,8 @@ async function locate(url: string, embedded: EmbeddedOptions | undefined): Promi
   const server: EmbeddedServer = await openEmbedded(folder, embedded)
   return {
     settings: () => server.ensureRunning(),
-    fixed: (options) => {
-      const connection = { ...server.connection, options }
+    fixed: () => {
+      const { connection } = server
       const isOnSocket = connection.host.startsWith('/')
       return { connection, portFile: isOnSocket ? null : resolve(folder, 'data', 'postmaster.pid') }
     },
@@ -91,21 +111,30 @@ function checkUrl(url: string): string {
   )
 }
 
-/** Brings the schema up to date and returns the start-up options that make commits durable, where the server's would not. */
-async function prepare(place: Place, schema: string, connectMs: number): Promise<string> {
-  const lane = new Lane({ settings: place.settings, purpose: 'prepare the schema', connectMs })
+interface PrepareOptions {
+  readonly schema: string
+  readonly connectMs: number
+  readonly group: LaneGroup
+  readonly mayMigrate: boolean
+  readonly onWait: (text: string) => void
+}
+
+/** Brings the schema up to date, or only sees that it is. */
+async function prepare(place: Place, options: PrepareOptions): Promise<void> {
+  const { schema, connectMs, group, mayMigrate, onWait } = options
+  const lane = new Lane({ settings: place.settings, purpose: 'prepare the schema', connectMs, group })
   try {
-    const text = "SELECT current_setting('transaction_read_only'), current_setting('synchronous_commit')"
-    const [row] = await lane.query({ name: '', text, values: [] }, connectMs)
+    const text = "SELECT current_setting('transaction_read_only')"
+    // In a transaction, so that a pooler which allows none is found here and not by the first job that needs one.
+    const [row] = await lane.transaction((send) => send({ name: '', text, values: [] }), connectMs)
     if (row?.[0] === 'on') {
       throw new HoldfastError(
         'store_read_only',
         'this PostgreSQL server takes no writes: it is a standby or default_transaction_read_only is on; connect to the primary',
       )
     }
-    await migrate(lane, schema)
-    // An accepted job must survive a crash. Stronger settings than 'on' are left as they are.
-    return row?.[1] === 'off' ? '-c synchronous_commit=on' : ''
+    if (mayMigrate) await migrate(lane, schema, { onWait })
+    else await checkMigrated(lane, schema)
   } finally {
     await lane.close()
   }

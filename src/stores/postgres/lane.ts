@@ -1,10 +1,16 @@
 // One connection with one purpose. It connects when it is needed, connects again after a failure, and every query on it has a
-// deadline after which the socket is destroyed: a half-open connection costs one deadline, never a hang.
+// deadline after which the server is asked to end it and the socket is destroyed: a half-open connection costs one deadline, never a
+// hang.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { HoldfastError } from '../../core/errors.js'
-import { connectError, sqlStateOf, storeError } from './errors.js'
-import { Exchange, type Query } from './exchange.js'
+import { HoldfastError, isHoldfastError } from '../../core/errors.js'
+import { requestCancel } from './cancel-request.js'
+import { connectError, refusesOptions, sqlStateOf, storeError } from './errors.js'
+import { Exchange, type Failure, type Query } from './exchange.js'
+import { LaneGroup } from './lane-group.js'
+import { POOL_TOO_SMALL } from './pooler.js'
+import { readFacts, type Session, type SessionFacts, type SessionSettings, sessionWith } from './session.js'
 import type { Row } from './statement.js'
 
 /** Where to connect; asked anew for each connection, because an embedded server may have moved. */
@@ -15,32 +21,57 @@ export interface LaneOptions {
   readonly settings: () => Promise<ConnectionSettings>
   readonly purpose: string
   readonly connectMs: number
+  /** The other lanes of its store. Default: none. */
+  readonly group?: LaneGroup
+  /** Settings of its sessions beside the usual ones. Default: none. */
+  readonly session?: SessionSettings
+  /** True of a lane whose statements write nothing. It asks every few seconds whether its server still takes writes, because no
+   *  answer would tell it. Default false. */
+  readonly onlyReads?: boolean
 }
 
-// Plans must not depend on statistics: a table that was empty when a plan was made may hold millions a minute later.
-// Nothing of ours is found through the search path, and nothing of others should be: a function in public whose arguments fit
-// better than the server's own would be called in its place.
-// A pooler that refuses start-up options gets none: they are about speed and tidiness, never about correctness.
-export const START_OPTIONS =
-  '-c search_path=pg_catalog,pg_temp -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout=60000 -c statement_timeout=300000'
+/** Runs a query inside a transaction. */
+type SendInside = (query: Query) => Promise<Row[]>
+
+interface Connection {
+  readonly client: pg.Client
+  facts: SessionFacts
+  checkedMs: number
+  /** Queries that the server has not answered, also when nobody waits for it any more. */
+  unanswered: number
+  /** True once the server is asked to end what it runs, see #giveUp. */
+  isGivenUp: boolean
+}
+
+// How old an answer from a server that was demoted may be.
+const CHECK_AGAIN_MS = 3_000
+// How long, and how often, the server is asked to end what nobody waits for any more.
+const CANCEL_MS = 1_000
+const CANCEL_PAUSE_MS = 10
 
 export class Lane {
   readonly #options: LaneOptions
-  #client: pg.Client | null = null
-  #connecting: Promise<pg.Client> | null = null
+  readonly #group: LaneGroup
+  readonly #session: Session
+  #connection: Connection | null = null
+  #connecting: Promise<Connection> | null = null
   #turn: Promise<unknown> = Promise.resolve()
   #transactions = 0
   #isClosed = false
-  #takesOptions = true
-  #prepares = true
 
   constructor(options: LaneOptions) {
     this.#options = options
+    this.#group = options.group ?? new LaneGroup()
+    this.#session = sessionWith(options.session ?? {})
+    this.#group.join(this)
   }
 
   /** Runs one query; raises a HoldfastError. On an open connection it is written before this returns. */
   query(query: Query, deadlineMs: number): Promise<Row[]> {
-    if (this.#transactions === 0 && this.#client !== null) return this.#send(this.#client, query, deadlineMs)
+    const connection = this.#connection
+    if (this.#transactions === 0 && connection !== null && !this.#isInDoubt(connection)) {
+      return this.#sendAlone(connection, query, deadlineMs)
+    }
     return this.#queryWhenOpen(query, deadlineMs)
   }
 
@@ -48,16 +79,36 @@ export class Lane {
     for (;;) {
       // A query sent meanwhile would become part of the transaction.
       while (this.#transactions > 0) await this.#turn
-      const client = await this.#open()
-      if (this.#transactions === 0) return this.#send(client, query, deadlineMs)
+      const connection = await this.#open()
+      if (this.#transactions === 0) return this.#sendAlone(connection, query, deadlineMs)
     }
   }
 
-  /** Runs several queries as one transaction, alone on the lane; rolls back when `work` raises. */
-  transaction<T>(work: (send: (query: Query) => Promise<Row[]>) => Promise<T>, deadlineMs: number): Promise<T> {
+  async #sendAlone(connection: Connection, query: Query, deadlineMs: number): Promise<Row[]> {
+    const { hasSettings } = connection.facts
+    const guard = hasSettings ? NO_GUARD : this.#session.guard
+    const isNamed = this.#isNamed(connection, query)
+    try {
+      return (await this.#exchange(connection, query, { isNamed, guard, deadlineMs })).rows
+    } catch (thrown) {
+      if (!isNamed || !isForgotten(thrown)) throw thrown
+      return (await this.#exchange(connection, query, { isNamed: false, guard, deadlineMs })).rows
+    }
+  }
+
+  // Behind a pooler that hands out another server connection for each transaction nobody knows what was prepared where.
+  #isNamed({ facts }: Connection, { name }: Query): boolean {
+    return this.#group.prepares && facts.hasSettings && name !== ''
+  }
+
+  /**
+   * Runs several queries as one transaction, alone on the lane, at read committed; rolls back when `work` raises. `work` is run a
+   * second time when the server has forgotten what was prepared.
+   */
+  transaction<T>(work: (send: SendInside) => Promise<T>, deadlineMs: number): Promise<T> {
     this.#transactions++
     const result = this.#turn
-      .then(() => this.#transact(work, deadlineMs))
+      .then(() => this.#transactTwice(work, deadlineMs))
       .finally(() => {
         this.#transactions--
       })
@@ -65,99 +116,175 @@ export class Lane {
     return result
   }
 
-  async #transact<T>(work: (send: (query: Query) => Promise<Row[]>) => Promise<T>, deadlineMs: number): Promise<T> {
-    const client = await this.#open()
-    const send = (query: Query) => this.#send(client, query, deadlineMs)
-    await send({ name: '', text: 'BEGIN', values: [] })
+  async #transactTwice<T>(work: (send: SendInside) => Promise<T>, deadlineMs: number): Promise<T> {
+    try {
+      return await this.#transact(work, deadlineMs)
+    } catch (error) {
+      if (!isForgotten(error)) throw error
+      return this.#transact(work, deadlineMs)
+    }
+  }
+
+  async #transact<T>(work: (send: SendInside) => Promise<T>, deadlineMs: number): Promise<T> {
+    const connection = await this.#open()
+    const { begin, guardedBegin } = this.#session
+    const command = (text: string) =>
+      this.#exchange(connection, { name: '', text, values: [] }, { isNamed: false, guard: NO_GUARD, deadlineMs })
+    // The first failure is the cause of all that follow: after it the server refuses every statement (25P02).
+    let first: unknown = null
+    const send: SendInside = async (query) => {
+      const isNamed = this.#isNamed(connection, query)
+      try {
+        return (await this.#exchange(connection, query, { isNamed, guard: NO_GUARD, deadlineMs })).rows
+      } catch (error) {
+        first ??= error
+        throw isAborted(error) ? first : error
+      }
+    }
+    await command(connection.facts.hasSettings ? begin : guardedBegin)
     try {
       const value = await work(send)
-      await send({ name: '', text: 'COMMIT', values: [] })
+      // A transaction that failed is rolled back by COMMIT as well, without an error.
+      if ((await command('COMMIT')).tag !== 'COMMIT') throw first ?? rolledBack(this.#options.purpose)
       return value
     } catch (error) {
       // When the rollback fails as well the connection is gone, and with it the transaction.
-      await send({ name: '', text: 'ROLLBACK', values: [] }).catch(() => this.#drop(client))
+      await command('ROLLBACK').catch(() => this.#drop(connection))
       throw error
     }
   }
 
-  async #send(client: pg.Client, query: Query, deadlineMs: number): Promise<Row[]> {
+  async #exchange(
+    connection: Connection,
+    query: Query,
+    { isNamed, guard, deadlineMs }: { isNamed: boolean; guard: readonly string[]; deadlineMs: number },
+  ): Promise<{ rows: Row[]; tag: string }> {
     let timer: NodeJS.Timeout | undefined
-    const isNamed = this.#prepares && query.name !== ''
     try {
-      return await new Promise<Row[]>((resolve, reject) => {
+      return await new Promise((resolve, reject) => {
         timer = setTimeout(() => {
-          reject(late(this.#options.purpose, deadlineMs))
-          this.#drop(client)
+          reject({ error: late(this.#options.purpose, connection.facts, deadlineMs), isFatal: true } satisfies Failure)
+          this.#giveUp(connection)
         }, deadlineMs)
-        const sent = isNamed ? query : { ...query, name: '' }
-        client.query(new Exchange(sent, (error, rows) => (error === null ? resolve(rows) : reject(error))))
+        const answered = (failure: Failure | null, rows: Row[], tag: string) => {
+          connection.unanswered--
+          if (failure === null) resolve({ rows, tag })
+          else reject(failure)
+        }
+        connection.unanswered++
+        connection.client.query(new Exchange(query, { isNamed, guard, answered }))
       })
     } catch (thrown) {
-      if (isNamed && forgetsStatements(thrown)) {
-        this.#prepares = false
-        return this.#send(client, query, deadlineMs)
-      }
-      const error = storeError(this.#options.purpose, thrown)
-      // 25006 comes from a server that was demoted: only a new connection can find the new primary.
-      if (error.code === 'store_read_only' || sqlStateOf(thrown) === null) this.#drop(client)
-      throw error
+      throw this.#failed(connection, thrown as Failure)
     } finally {
       clearTimeout(timer)
     }
   }
 
-  async #open(): Promise<pg.Client> {
+  #failed(connection: Connection, { error: thrown, isFatal }: Failure): HoldfastError {
+    const error = storeError(this.#options.purpose, thrown, isFatal)
+    if (isForgotten(error)) this.#group.forgot()
+    if (!connection.isGivenUp && (isFatal || sqlStateOf(thrown) === null)) this.#drop(connection)
+    if (error.code === 'store_read_only') this.#demoted(connection)
+    return error
+  }
+
+  // Only a new connection can find the new primary. The other lanes need one too, unless this one led to a standby from the first.
+  #demoted(connection: Connection): void {
+    this.#drop(connection)
+    if (!connection.facts.isReadOnly) this.#group.renew()
+  }
+
+  /** Gives up the connection; what is under way on it fails and is safe to repeat. */
+  renew(): void {
+    if (this.#connection !== null) this.#drop(this.#connection)
+  }
+
+  async #open(): Promise<Connection> {
     if (this.#isClosed) throw new HoldfastError('closed', `the store is closed: it cannot ${this.#options.purpose}`)
-    if (this.#client !== null) return this.#client
+    const connection = this.#connection
+    if (connection !== null && (!this.#isInDoubt(connection) || (await this.#isStillGood(connection))))
+      return connection
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = null
     })
     return this.#connecting
   }
 
-  async #connect(): Promise<pg.Client> {
+  #isInDoubt({ checkedMs }: Connection): boolean {
+    return this.#options.onlyReads === true && performance.now() - checkedMs > CHECK_AGAIN_MS
+  }
+
+  async #isStillGood(connection: Connection): Promise<boolean> {
+    connection.checkedMs = performance.now()
     try {
-      const client = await this.#dial()
+      const { isReadOnly } = await this.#check(connection)
+      if (isReadOnly) this.#demoted(connection)
+    } catch {
+      // A connection that broke is dropped, and any other failure is for the query itself to meet.
+    }
+    return this.#connection === connection
+  }
+
+  async #check(connection: Connection): Promise<SessionFacts> {
+    const check = { name: '', text: this.#session.check, values: [] }
+    const { connectMs: deadlineMs } = this.#options
+    const { rows } = await this.#exchange(connection, check, { isNamed: false, guard: NO_GUARD, deadlineMs })
+    return readFacts(rows)
+  }
+
+  async #connect(): Promise<Connection> {
+    try {
+      const connection = await this.#dialEitherWay()
       if (this.#isClosed) {
-        destroy(client)
+        destroy(connection.client)
         throw new HoldfastError('closed', `the store was closed while it connected to ${this.#options.purpose}`)
       }
-      this.#client = client
-      return client
+      this.#connection = connection
+      return connection
     } catch (thrown) {
-      // 08P01 and 22023 are what poolers answer to start-up options they do not know.
-      const text = thrown instanceof Error ? thrown.message : ''
-      if (this.#takesOptions && /startup parameter|options/i.test(text)) {
-        this.#takesOptions = false
-        return this.#connect()
-      }
-      throw connectError(await this.#where(), thrown)
+      throw isHoldfastError(thrown) ? thrown : connectError(await this.#where(), thrown)
     }
   }
 
-  async #dial(): Promise<pg.Client> {
-    const { options: more = '', ...settings } = await this.#options.settings()
+  // Some poolers refuse start-up options. That they did is certain once the same connection is taken without them.
+  async #dialEitherWay(): Promise<Connection> {
+    if (!this.#group.takesOptions) return this.#dial(false)
+    try {
+      return await this.#dial(true)
+    } catch (thrown) {
+      if (!refusesOptions(thrown)) throw thrown
+      const connection = await this.#dial(false)
+      this.#group.takesOptions = false
+      return connection
+    }
+  }
+
+  async #dial(withOptions: boolean): Promise<Connection> {
+    const { options: more = '', ...settings } = withoutUrlOptions(await this.#options.settings())
     const client = new pg.Client({
       keepAlive: true,
       pipeline: true,
       ...settings,
       application_name: `holdfast ${this.#options.purpose}`.slice(0, 63),
       connectionTimeoutMillis: this.#options.connectMs,
-      ...(this.#takesOptions ? { options: `${START_OPTIONS} ${more}` } : {}),
+      ...(withOptions ? { options: `${more} ${this.#session.options}`.trim() } : {}),
     })
     const forget = () => {
-      if (this.#client === client) this.#client = null
+      if (this.#connection?.client === client) this.#connection = null
     }
     // Without a listener an error between two queries would end the process.
     client.on('error', forget)
     client.on('end', forget)
     try {
       await client.connect()
+      const connection = { client, facts: UNKNOWN, checkedMs: performance.now(), unanswered: 0, isGivenUp: false }
+      connection.facts = await this.#check(connection)
+      return connection
     } catch (error) {
       destroy(client)
       throw error
     }
-    return client
   }
 
   async #where(): Promise<string> {
@@ -167,23 +294,46 @@ export class Lane {
     return `${url.hostname || 'localhost'}:${url.port || 5432}${url.pathname}`
   }
 
-  #drop(client: pg.Client): void {
-    if (this.#client === client) this.#client = null
-    destroy(client)
+  // A backend that waits for a lock does not notice that its client is gone, and its own limits count by a clock that may be set back.
+  // Nobody but its client can end it then, and each query behind it as well. A pooler passes that on while its client is connected.
+  #giveUp(connection: Connection): void {
+    if (this.#connection === connection) this.#connection = null
+    if (connection.isGivenUp) return
+    connection.isGivenUp = true
+    void this.#cancelAll(connection).finally(() => destroy(connection.client))
+  }
+
+  async #cancelAll(connection: Connection): Promise<void> {
+    const endMs = performance.now() + CANCEL_MS
+    do {
+      await requestCancel(connection.client)
+      if (connection.unanswered > 0) await sleep(CANCEL_PAUSE_MS)
+    } while (connection.unanswered > 0 && performance.now() < endMs)
+  }
+
+  #drop(connection: Connection): void {
+    if (this.#connection === connection) this.#connection = null
+    destroy(connection.client)
+  }
+
+  /** Asks the server to end what this connection is running. Resolves when it has taken note, or could not be reached. */
+  async cancelRunning(): Promise<void> {
+    if (this.#connection !== null) await requestCancel(this.#connection.client)
   }
 
   /** The connection, for listening. */
   async connected(): Promise<pg.Client> {
-    return this.#open()
+    return (await this.#open()).client
   }
 
   /** Ends the connection, politely for a second and then at once. */
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#group.leave(this)
     await this.#connecting?.catch(() => {})
-    const client = this.#client
-    this.#client = null
-    if (client === null) return
+    const client = this.#connection?.client
+    this.#connection = null
+    if (client === undefined) return
     let timer: NodeJS.Timeout | undefined
     const impatience = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, 1_000)
@@ -194,17 +344,49 @@ export class Lane {
   }
 }
 
-// A pooler that hands out another server connection for each transaction does not know what was prepared before (26000) or
-// has it already (42P05). From then on the lane sends whole statements; those under way under a name are sent again.
-function forgetsStatements(thrown: unknown): boolean {
-  const state = sqlStateOf(thrown)
+const NO_GUARD: readonly string[] = []
+
+// Until the first answer: nothing is known of the session, and nothing is sent before that answer.
+const UNKNOWN: SessionFacts = { isReadOnly: true, hasSettings: false }
+
+// What was prepared is not there (26000), or there before it was prepared (42P05).
+function isForgotten(error: unknown): boolean {
+  const state = isHoldfastError(error) ? error.details.sqlState : null
   return state === '26000' || state === '42P05'
 }
 
-function late(purpose: string, deadlineMs: number): HoldfastError {
+function isAborted(error: unknown): boolean {
+  return isHoldfastError(error) && error.details.sqlState === '25P02'
+}
+
+// The driver would take the options of a URL in place of ours.
+function withoutUrlOptions(settings: ConnectionSettings): ConnectionSettings {
+  const { connectionString, options = '' } = settings
+  if (connectionString === undefined || !connectionString.includes('options=')) return settings
+  const url = new URL(connectionString)
+  const own = url.searchParams.get('options') ?? ''
+  url.searchParams.delete('options')
+  return { ...settings, connectionString: url.href, options: `${own} ${options}`.trim() }
+}
+
+// A server that takes a connection answers its first statement. A pooler takes it, and has that statement wait for a server.
+function late(purpose: string, facts: SessionFacts, deadlineMs: number): HoldfastError {
+  const what =
+    facts === UNKNOWN
+      ? `took a connection to ${purpose} and did not answer its first statement within ${deadlineMs} ms; if a pooler is in front, ${POOL_TOO_SMALL}`
+      : `did not answer within ${deadlineMs} ms when asked to ${purpose}`
+  const pool = facts === UNKNOWN || facts.hasSettings ? '' : `; a pooler is in front, and ${POOL_TOO_SMALL}`
   return new HoldfastError(
     'store_unavailable',
-    `PostgreSQL did not answer within ${deadlineMs} ms when asked to ${purpose}; the connection was cut, the call is safe to repeat`,
+    `PostgreSQL ${what}${pool}; the connection was cut, the call is safe to repeat`,
+    { retryable: true },
+  )
+}
+
+function rolledBack(purpose: string): HoldfastError {
+  return new HoldfastError(
+    'store_unavailable',
+    `PostgreSQL rolled a transaction back when asked to commit it to ${purpose}; the call is safe to repeat`,
     { retryable: true },
   )
 }

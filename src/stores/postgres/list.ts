@@ -7,40 +7,26 @@ import type { CountResult } from '../../core/operating.js'
 import { type JobPage, LIST_WINDOW, type ListRequest } from '../../core/store.js'
 import { candidatesOf, LAST_ID } from './candidates.js'
 import type { Database, Send } from './database.js'
-import { FILTER_JOIN, filterCondition, filterParameters } from './filter.js'
+import { FILTER_CONDITION, FILTER_JOIN, filterParameters } from './filter.js'
 import { countByTable } from './filter-count.js'
 import { readSummary, STANDING, SUMMARY_COLUMNS } from './get.js'
-import { arrayOf, type Statement, statement } from './statement.js'
+import { payloadsOf } from './payload-search.js'
+import { arrayOf, statement } from './statement.js'
 
-// The payload is read only where the filter asks for it: that is cheaper, and a role that may not see payloads can still list.
-const matchingSql = (columns: string, payload: boolean) => `
+const matchingSql = (columns: string) => `
 SELECT ${columns}
   FROM unnest($1::uuid[]) AS asked (id)
- CROSS JOIN LATERAL (SELECT ${payload ? 'jobs.payload, ' : ''}jobs.id, jobs.created_at, jobs.position, jobs.priority, jobs.version, jobs.queue,
+ CROSS JOIN LATERAL (SELECT jobs.id, jobs.created_at, jobs.position, jobs.priority, jobs.version, jobs.queue,
                            jobs.type, jobs.options, jobs.tags
                       FROM :schema.jobs WHERE jobs.id = asked.id OFFSET 0) AS jobs
   LEFT JOIN :schema.queues ON queues.name = jobs.queue
  CROSS JOIN LATERAL (${STANDING}
  ) AS standing${FILTER_JOIN}
- WHERE${filterCondition({ payload })}`
+ WHERE${FILTER_CONDITION}`
 
-interface Matching {
-  readonly jobs: Statement
-  readonly count: Statement
-}
-
-const MATCHING: Matching = {
-  jobs: statement('matching', matchingSql(SUMMARY_COLUMNS, false)),
-  count: statement('matching_count', matchingSql('count(*)', false)),
-}
-const MATCHING_PAYLOAD: Matching = {
-  jobs: statement('matching_payload', matchingSql(SUMMARY_COLUMNS, true)),
-  count: statement('matching_payload_count', matchingSql('count(*)', true)),
-}
-
-function matchingOf(filter: JobFilter): Matching {
-  return filter.payload === undefined ? MATCHING : MATCHING_PAYLOAD
-}
+const MATCHING = statement('matching', matchingSql(SUMMARY_COLUMNS))
+const MATCHING_COUNT = statement('matching_count', matchingSql('count(*)'))
+const MATCHING_IDS = statement('matching_ids', matchingSql('jobs.id'))
 
 /** Portions grow: a filter that matches most jobs looks at few, one that matches few soon looks at many. */
 const PORTION_GROWTH = 4
@@ -49,7 +35,7 @@ const PORTION_MAX = 2_000
 const COUNT_MS_MAX = 100
 
 export async function list(db: Database, request: ListRequest): Promise<JobPage> {
-  const send: Send = (sql, values) => db.send('look', sql, values)
+  const send: Send = (sql, values) => db.search(sql, values, request.signal)
   return findPage(db, send, request)
 }
 
@@ -58,48 +44,57 @@ export async function findPage(db: Database, send: Send, { filter, limit, before
   const nowMs = await nowFor(db, send, filter)
   const nextIds = await candidatesOf(db, send, filter, nowMs)
   const parameters = filterParameters(filter, nowMs)
+  const payloads = payloadsOf(filter)
   const jobs: JobSummary[] = []
   let searched = 0
   let at = before ?? LAST_ID
   for (let portion = limit + 1; searched < LIST_WINDOW; portion *= PORTION_GROWTH) {
-    const count = Math.min(portion, PORTION_MAX, LIST_WINDOW - searched)
+    const count = Math.min(portion, payloads?.portionMax ?? PORTION_MAX, LIST_WINDOW - searched)
     const ids = await nextIds(at, count)
-    searched += ids.length
-    if (ids.length > 0) {
-      const rows = await send(matchingOf(filter).jobs, [arrayOf(ids), ...parameters])
+    const looked = payloads === null ? ids : await payloads.look(send, ids, MATCHING_IDS, parameters)
+    if (looked.length > 0) {
+      const sought = payloads?.matching ?? looked
+      const rows = sought.length === 0 ? [] : await send(MATCHING, [arrayOf(sought), ...parameters])
       jobs.push(...rows.map(readSummary).sort((one, other) => (one.id < other.id ? 1 : -1)))
-      at = ids.at(-1)!
+      at = looked.at(-1)!
     }
+    searched += looked.length
     // One more than the page holds tells that there is a next one.
     if (jobs.length > limit) {
       return { jobs: jobs.slice(0, limit), next: jobs[limit - 1]!.id, searched, searchedTo: null }
     }
+    if (looked.length < ids.length) break
     if (ids.length < count) return { jobs, next: null, searched, searchedTo: null }
   }
   return { jobs, next: at, searched, searchedTo: new Date(idTimeMs(at)) }
 }
 
-export async function count(db: Database, filter: JobFilter, max: number): Promise<CountResult> {
-  const send: Send = (sql, values) => db.send('look', sql, values)
+export async function count(
+  db: Database,
+  filter: JobFilter,
+  { max, signal }: { readonly max: number; readonly signal?: AbortSignal | undefined },
+): Promise<CountResult> {
+  const send: Send = (sql, values) => db.search(sql, values, signal)
   const counted = await countByTable(send, filter, max)
   if (counted !== null) return counted
   const nowMs = await nowFor(db, send, filter)
   const nextIds = await candidatesOf(db, send, filter, nowMs)
   const parameters = filterParameters(filter, nowMs)
+  const payloads = payloadsOf(filter)
   const startMs = performance.now()
   let found = 0
   let searched = 0
   let at = LAST_ID
   // One more than may be looked at tells whether there are more.
   while (searched < max + 1 && performance.now() - startMs < COUNT_MS_MAX) {
-    const portion = Math.min(PORTION_MAX, max + 1 - searched)
+    const portion = Math.min(payloads?.portionMax ?? PORTION_MAX, max + 1 - searched)
     const ids = await nextIds(at, portion)
-    searched += ids.length
-    if (ids.length > 0) {
-      const [row] = await send(matchingOf(filter).count, [arrayOf(ids), ...parameters])
-      found += Number(row![0])
-      at = ids.at(-1)!
-    }
+    const looked = payloads === null ? ids : await payloads.look(send, ids, MATCHING_IDS, parameters)
+    if (payloads !== null) found += payloads.matching.length
+    else if (ids.length > 0) found += Number((await send(MATCHING_COUNT, [arrayOf(ids), ...parameters]))[0]![0])
+    searched += looked.length
+    at = looked.at(-1) ?? at
+    if (looked.length < ids.length) break
     if (ids.length < portion) return { count: Math.min(found, max), isExact: searched <= max }
   }
   return { count: Math.min(found, max), isExact: false }

@@ -1,83 +1,230 @@
-// The schema's migrations: numbered SQL files, applied once, in order, under a lock, so that any number of processes may start
-// at the same moment.
+// The schema's migrations (migrations/NNNN_what.ts): applied once, in order, by any number of processes that start at the same moment.
+//
+// Jobs go on while a migration is applied, so these are the rules for whoever writes one:
+//
+// - Each migration is one transaction. It waits at most 100 ms for a lock, because everyone else waits behind it, and the whole of
+//   it ends within 250 ms of its first lock on a table that was there. Otherwise it is rolled back and tried again after a pause;
+//   after a minute it gives up and names who holds the lock. So: no rewriting of tables, no scans of large ones, no data moved.
+// - An index on a table that may be large is built by a migration of its own that begins with the line `-- concurrently` and holds
+//   nothing but CREATE INDEX CONCURRENTLY. It runs outside a transaction and locks nobody out. What a crash leaves of it is an
+//   invalid index of that name, which the next start drops and builds again.
+// - Statements end with a semicolon at the end of a line; bodies of functions stand between lines with $$.
 
 import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
-import { HoldfastError } from '../../core/errors.js'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { HoldfastError, isHoldfastError } from '../../core/errors.js'
 import type { Lane } from './lane.js'
+import { describeHolder, LOCK_HOLDER_SQL } from './lock-holder.js'
+import { MIGRATIONS } from './migrations/index.js'
+import type { Migration } from './migrations/migration.js'
 import { inSchema, type Row } from './statement.js'
 
-const FOLDER = new URL('./migrations/', import.meta.url)
 // Index builds on large tables take long; nothing else waits for this deadline.
 const DEADLINE_MS = 300_000
+const LOCK_MS = 100
+/** The longest that others are locked out. */
+const LOCKED_OUT_MS = 250
+const PATIENCE_MS = 60_000
+const PAUSE_MIN_MS = 100
+const PAUSE_MAX_MS = 2_000
+const LOCKED = new Set<unknown>(['55P03', '57014', '40P01'])
 
-export interface Migration {
-  readonly number: number
-  readonly name: string
-  readonly sql: string
+export interface MigrateOptions {
+  /** Default: those of this version. */
+  readonly migrations?: readonly Migration[]
+  /** How long it goes on trying to get its locks. Default 60 000. */
+  readonly patienceMs?: number
+  /** Is told, in plain words, of every time it could not get them. */
+  readonly onWait?: (text: string) => void
 }
 
-/** The migrations this version of the package knows, in order. */
-export async function knownMigrations(): Promise<readonly Migration[]> {
-  const files = (await readdir(FOLDER)).filter((file) => /^\d{4}_\w+\.sql$/.test(file)).sort()
-  return Promise.all(
-    files.map(async (file) => ({
-      number: Number(file.slice(0, 4)),
-      name: file.slice(5, -4),
-      sql: await readFile(new URL(file, FOLDER), 'utf8'),
-    })),
-  )
-}
+type Run = (text: string, values?: readonly unknown[]) => Promise<Row[]>
 
-/** Brings the schema up to this version; raises `schema_too_new` when it is ahead of it. */
-export async function migrate(lane: Lane, schema: string): Promise<void> {
-  const known = await knownMigrations()
-  const last = known.at(-1)!.number
-  const run = (text: string, values: unknown[] = []) => lane.query({ name: '', text, values }, DEADLINE_MS)
+/** Brings the schema up to this version; raises `schema_too_new` when it is ahead of it, `store_unavailable` when others hold locks on
+ *  its tables for too long. */
+export async function migrate(lane: Lane, schema: string, options: MigrateOptions = {}): Promise<void> {
+  const { migrations = MIGRATIONS, patienceMs = PATIENCE_MS, onWait = () => {} } = options
+  const run: Run = (text, values = []) => lane.query({ name: '', text, values }, DEADLINE_MS)
   // Most starts find everything in place, and may lack the right to change it.
-  if ((await appliedNumber(run, schema, last)) === last) return
-
-  await lane.transaction(async (send) => {
-    const inside = (text: string, values: unknown[] = []) => send({ name: '', text, values })
-    await inside('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast migrate ${schema}`])
-    // Making a schema takes a right on the database, filling one that is there does not.
-    const [found] = await inside('SELECT to_regnamespace($1)', [schema])
-    if (found?.[0] === null) await inside(inSchema('CREATE SCHEMA :schema', schema))
-    await inside(
-      inSchema(
-        `CREATE TABLE IF NOT EXISTS :schema.migrations (
-           number     integer     NOT NULL PRIMARY KEY,
-           name       text        NOT NULL,
-           checksum   text        NOT NULL,
-           applied_at timestamptz NOT NULL DEFAULT clock_timestamp())`,
-        schema,
-      ),
+  const applied = await readApplied(run, schema, migrations)
+  const isNew = applied.size === 0
+  const untilMs = performance.now() + patienceMs
+  for (const migration of migrations) {
+    if (applied.has(migration.number)) continue
+    await unlessLocked({ migration, schema, run, untilMs, onWait }, () =>
+      // Nobody uses a schema that is being made, and an index that is built concurrently waits for every open transaction.
+      isConcurrent(migration) && !isNew
+        ? applyConcurrently(lane, run, schema, migration)
+        : applyInTransaction(lane, schema, migration, isNew),
     )
-    const applied = await appliedNumber(inside, schema, last)
-    for (const migration of known) {
-      if (migration.number <= applied) continue
-      await inside(inSchema(migration.sql, schema))
-      const checksum = createHash('sha256').update(migration.sql).digest('hex')
-      const record = inSchema('INSERT INTO :schema.migrations (number, name, checksum) VALUES ($1, $2, $3)', schema)
-      await inside(record, [migration.number, migration.name, checksum])
-    }
-  }, DEADLINE_MS)
+  }
 }
 
-/** The number of the last migration that was applied, 0 when there is none. */
-async function appliedNumber(
-  run: (text: string, values?: unknown[]) => Promise<Row[]>,
-  schema: string,
-  last: number,
-): Promise<number> {
+/** The numbers of the migrations that were applied; raises `schema_too_new` when there are some beyond those known. */
+export async function readApplied(run: Run, schema: string, known: readonly Migration[]): Promise<Set<number>> {
   const [table] = await run('SELECT to_regclass($1)', [`"${schema}".migrations`])
-  if (table?.[0] === null || table?.[0] === undefined) return 0
-  const [row] = await run(inSchema('SELECT coalesce(max(number), 0) FROM :schema.migrations', schema))
-  const applied = Number(row![0])
-  if (applied <= last) return applied
+  if (table?.[0] === null || table?.[0] === undefined) return new Set()
+  const rows = await run(inSchema('SELECT number FROM :schema.migrations ORDER BY number LIMIT 10000', schema))
+  const applied = new Set(rows.map(([number]) => Number(number)))
+  const [newest, last] = [Math.max(0, ...applied), known.at(-1)!.number]
+  if (newest <= last) return applied
   throw new HoldfastError(
     'schema_too_new',
-    `schema "${schema}" is at migration ${applied}, this version knows up to ${last}: upgrade the package before starting this process`,
-    { details: { schema, applied, known: last } },
+    `schema "${schema}" is at migration ${newest}, this version knows up to ${last}: upgrade the package before starting this process`,
+    { details: { schema, applied: newest, known: last } },
   )
+}
+
+interface Attempt {
+  readonly migration: Migration
+  readonly schema: string
+  readonly run: Run
+  readonly untilMs: number
+  readonly onWait: (text: string) => void
+}
+
+/** Tries until it could have its locks. `apply` resolves with false while another process is migrating. */
+async function unlessLocked(attempt: Attempt, apply: () => Promise<boolean>): Promise<void> {
+  const { migration, schema, run, untilMs, onWait } = attempt
+  const name = `migration ${migration.number} (${migration.name}) of schema "${schema}"`
+  for (let pauseMs = PAUSE_MIN_MS; ; pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2)) {
+    let why = 'another process is migrating it'
+    let cause: unknown
+    try {
+      if (await apply()) return
+    } catch (error) {
+      if (!isHoldfastError(error) || !LOCKED.has(error.details.sqlState)) throw error
+      cause = error
+      const [holder] = await run(inSchema(LOCK_HOLDER_SQL, schema))
+      // Tables that another is making are not there yet for us.
+      if (holder !== undefined) why = `its tables are in use by ${describeHolder(holder)}`
+    }
+    if (performance.now() + pauseMs > untilMs) {
+      throw new HoldfastError(
+        'store_unavailable',
+        `${name} could not be applied in time: ${why}; nothing was changed, start again when that has ended`,
+        { retryable: true, cause, details: { schema, migration: migration.number } },
+      )
+    }
+    onWait(`${name} waits, and jobs go on meanwhile: ${why}`)
+    await sleep(pauseMs)
+  }
+}
+
+const CREATE_MIGRATIONS = `CREATE TABLE IF NOT EXISTS :schema.migrations (
+  number     integer     NOT NULL PRIMARY KEY,
+  name       text        NOT NULL,
+  checksum   text        NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT clock_timestamp())`
+
+// Locks of a kind that others wait for, on tables that were there before this transaction.
+const HOLDS_LOCKS = `
+SELECT EXISTS (SELECT FROM pg_catalog.pg_locks
+                WHERE pid = pg_backend_pid() AND granted AND locktype = 'relation'
+                  AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+                  AND relation = ANY ($1::oid[]))`
+const TABLES = `
+SELECT coalesce(array_agg(oid), '{}') FROM pg_catalog.pg_class WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')`
+
+// What PostgreSQL answers to the second of two processes that make the same schema or table. Which one it is depends on the moment of
+// the first one's commit: a table is also a type of the same name, which is looked up later than the table itself (42710).
+const MADE_ALREADY = new Set<unknown>(['23505', '42P06', '42P07', '42710'])
+
+/** Applies it; resolves with false when another process has begun to make the schema at the same moment. */
+async function applyInTransaction(lane: Lane, schema: string, migration: Migration, isNew: boolean): Promise<boolean> {
+  let isMaking = isNew
+  const apply = async (inside: Run) => {
+    await inside(`SET LOCAL lock_timeout = '${LOCK_MS}ms'`)
+    if (isNew) await makeSchema(inside, schema)
+    isMaking = false
+    // One process at a time. Only the owner may take this lock: an advisory lock can be taken by whoever may connect.
+    await inside(inSchema('LOCK TABLE :schema.migrations IN SHARE ROW EXCLUSIVE MODE NOWAIT', schema))
+    const record = 'SELECT FROM :schema.migrations WHERE number = $1'
+    if ((await inside(inSchema(record, schema), [migration.number])).length > 0) return
+    const sql = inSchema(isNew ? migration.sql.replace(' CONCURRENTLY ', ' ') : migration.sql, schema)
+    if (isNew) for (const text of statementsOf(sql)) await inside(text)
+    else await applyInTime(inside, statementsOf(sql), schema)
+    await recordIn(inside, schema, migration)
+  }
+  try {
+    await lane.transaction((send) => apply((text, values = []) => send({ name: '', text, values })), DEADLINE_MS)
+    return true
+  } catch (error) {
+    if (isMaking && isHoldfastError(error) && MADE_ALREADY.has(error.details.sqlState)) return false
+    throw error
+  }
+}
+
+// Making a schema takes a right on the database, filling one that is there does not.
+async function makeSchema(inside: Run, schema: string): Promise<void> {
+  const [found] = await inside('SELECT to_regnamespace($1)', [schema])
+  if (found?.[0] === null) await inside(inSchema('CREATE SCHEMA :schema', schema))
+  await inside(inSchema(CREATE_MIGRATIONS, schema))
+}
+
+/** Each statement within what is left of the time, which begins with the first lock that others wait for. */
+async function applyInTime(inside: Run, texts: readonly string[], schema: string): Promise<void> {
+  const [tables] = await inside(TABLES, [`"${schema}"`])
+  let heldFromMs: number | null = null
+  for (const text of texts) {
+    const startMs = performance.now()
+    const leftMs = LOCKED_OUT_MS - (heldFromMs === null ? 0 : startMs - heldFromMs)
+    await inside(`SET LOCAL statement_timeout = '${Math.max(1, Math.floor(leftMs))}ms'`)
+    await inside(text)
+    if (heldFromMs === null && (await inside(HOLDS_LOCKS, [tables![0]]))[0]?.[0] === 't') heldFromMs = startMs
+  }
+}
+
+async function recordIn(run: Run, schema: string, { number, name, sql }: Migration): Promise<void> {
+  const checksum = createHash('sha256').update(sql).digest('hex')
+  const record = 'INSERT INTO :schema.migrations (number, name, checksum) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING'
+  await run(inSchema(record, schema), [number, name, checksum])
+}
+
+/** Whether it builds an index without locking anyone out. */
+export function isConcurrent({ sql }: Migration): boolean {
+  return sql.startsWith('-- concurrently\n')
+}
+
+const INDEX_STATE = `
+SELECT pg_index.indisvalid, progress.pid
+  FROM pg_catalog.pg_index
+  LEFT JOIN pg_catalog.pg_stat_progress_create_index AS progress ON progress.index_relid = pg_index.indexrelid
+ WHERE pg_index.indexrelid = to_regclass($1)`
+
+/** Builds an index outside a transaction; resolves with false while another process builds it. */
+async function applyConcurrently(lane: Lane, run: Run, schema: string, migration: Migration): Promise<boolean> {
+  const name = /CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON/.exec(migration.sql)?.[1]
+  if (name === undefined) {
+    throw new HoldfastError(
+      'unsupported',
+      `migration ${migration.number} (${migration.name}) is marked "-- concurrently" and has no CREATE INDEX CONCURRENTLY name ON: a migration of that kind holds nothing else`,
+    )
+  }
+  const [index] = await run(INDEX_STATE, [`"${schema}"."${name}"`])
+  if (index?.[1] != null) return false
+  // A build that was cut off leaves an index that is kept up to date and never used.
+  if (index !== undefined && index[0] !== 't') await run(inSchema(`DROP INDEX CONCURRENTLY :schema.${name}`, schema))
+  if (index?.[0] !== 't') for (const text of statementsOf(inSchema(migration.sql, schema))) await run(text)
+  await lane.transaction(
+    (send) => recordIn((text, values = []) => send({ name: '', text, values }), schema, migration),
+    DEADLINE_MS,
+  )
+  return true
+}
+
+/** The statements of a migration, cut at semicolons that end a line outside of $$. */
+export function statementsOf(sql: string): readonly string[] {
+  const statements: string[] = []
+  let lines: string[] = []
+  let isInBody = false
+  for (const line of sql.split('\n')) {
+    lines.push(line)
+    if ((line.split('$$').length - 1) % 2 === 1) isInBody = !isInBody
+    if (isInBody || !/;\s*(--.*)?$/.test(line) || /^\s*--/.test(line)) continue
+    statements.push(lines.join('\n'))
+    lines = []
+  }
+  if (lines.some((line) => line.trim() !== '' && !/^\s*--/.test(line))) statements.push(lines.join('\n'))
+  return statements
 }

@@ -1,7 +1,9 @@
 // The options column of jobs: what few jobs have, kept as one JSON value so that plain jobs pay nothing for it.
 
+import { DURATION_MS_MAX } from '../../core/duration.js'
 import type { IdempotencyKey, NewJob } from '../../core/job.js'
-import type { JobLimits } from '../../core/limits.js'
+import { ATTEMPTS_MAX, type JobLimits } from '../../core/limits.js'
+import type { RetryPolicy } from '../../core/retry.js'
 
 /** The schedule and tick that made a job. */
 export interface TickOrigin {
@@ -34,9 +36,19 @@ export function writeOptions(job: NewJob, schedule: TickOrigin | null): string |
 
 const USUAL: StoredOptions = {}
 
-/** Reads the column. */
+/** Reads the column. Whoever may enqueue by SQL may have written anything there: what makes no sense is as if it were absent, so that no
+ *  job can keep others from being claimed, rescued or shown. */
 export function readOptions(text: string | null | undefined): StoredOptions {
-  return text === null || text === undefined ? USUAL : (JSON.parse(text) as StoredOptions)
+  if (text === null || text === undefined) return USUAL
+  const { limits, key, after, onParentDead, trace, schedule } = asRecord(JSON.parse(text))
+  return {
+    ...(limits === undefined ? {} : { limits: readLimits(limits) }),
+    ...(isKey(key) ? { key } : {}),
+    ...(isListOf(after, isText) ? { after } : {}),
+    ...(onParentDead === 'run' ? { onParentDead } : {}),
+    ...(isText(trace) ? { trace } : {}),
+    ...(isTick(schedule) ? { schedule } : {}),
+  }
 }
 
 const NO_LIMITS: JobLimits = {}
@@ -44,5 +56,61 @@ const NO_LIMITS: JobLimits = {}
 /** The limits in a queue's settings column. */
 export function readQueueLimits(settings: string | null | undefined): JobLimits {
   if (settings === null || settings === undefined) return NO_LIMITS
-  return (JSON.parse(settings) as { limits?: JobLimits }).limits ?? NO_LIMITS
+  return readLimits(asRecord(JSON.parse(settings)).limits)
+}
+
+function readLimits(stored: unknown): JobLimits {
+  const { maxAttempts, retry, timeoutMs, maxAgeMs } = asRecord(stored)
+  return {
+    ...(isCount(maxAttempts, ATTEMPTS_MAX) ? { maxAttempts } : {}),
+    ...(isRetry(retry) ? { retry } : {}),
+    ...(timeoutMs === null || isMs(timeoutMs) ? { timeoutMs } : {}),
+    ...(maxAgeMs === null || isMs(maxAgeMs) ? { maxAgeMs } : {}),
+  }
+}
+
+function isRetry(value: unknown): value is RetryPolicy {
+  const { backoff, baseMs, capMs, jitter } = asRecord(value)
+  const isKnown = backoff === 'exponential' || backoff === 'linear' || backoff === 'fixed'
+  return (isKnown || isListOf(backoff, isMs)) && isMs(baseMs) && isMs(capMs) && typeof jitter === 'boolean'
+}
+
+function isKey(value: unknown): value is IdempotencyKey {
+  const { key, ttlMs } = asRecord(value)
+  return isText(key) && (ttlMs === null || isMs(ttlMs))
+}
+
+function isTick(value: unknown): value is TickOrigin {
+  const { name, tickMs } = asRecord(value)
+  return isText(name) && typeof tickMs === 'number' && tickMs >= 0 && tickMs < TIME_MS_END
+}
+
+/** The tags column, read as JSON. */
+export function readTags(text: string | null | undefined): readonly string[] {
+  if (text === null || text === undefined) return NO_TAGS
+  const tags: unknown = JSON.parse(text)
+  return Array.isArray(tags) ? tags.filter(isText) : NO_TAGS
+}
+
+const NO_TAGS: readonly string[] = []
+const TIME_MS_END = Date.UTC(10_000, 0)
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
+
+function isListOf<T>(value: unknown, isOne: (one: unknown) => one is T): value is readonly T[] {
+  return Array.isArray(value) && value.length > 0 && value.every(isOne)
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function isMs(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= DURATION_MS_MAX
+}
+
+function isCount(value: unknown, max: number): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= max
 }

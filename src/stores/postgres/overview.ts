@@ -2,8 +2,8 @@
 
 import {
   BUCKET_MS,
-  OVERVIEW_QUEUES_MAX,
   type Overview,
+  type OverviewRequest,
   type QueueOverview,
   type Rates,
   WORKER_LIVE_MS,
@@ -11,23 +11,22 @@ import {
 import type { Database, Send } from './database.js'
 import { depthOf, GLANCE_EXACT_MAX, readDepths, readOldestAges } from './depths.js'
 import { readNow } from './list.js'
-import { queues } from './queues.js'
+import { queuesShown } from './queues.js'
 import { arrayOf, statement } from './statement.js'
 import { workers } from './workers.js'
 
-export async function overview(db: Database): Promise<Overview> {
-  const send: Send = (sql, values) => db.send('look', sql, values)
-  const all = await queues(db)
-  const shown = all.slice(0, OVERVIEW_QUEUES_MAX)
-  const names = shown.map(({ name }) => name)
+export async function overview(db: Database, request: OverviewRequest = {}): Promise<Overview> {
+  const send: Send = (sql, values) => db.send('count', sql, values)
   const nowMs = await readNow(db, send)
-  const [depths, ages, rates, everyone] = await Promise.all([
+  const live = (await workers(db)).filter(({ seenAt }) => nowMs - seenAt.getTime() <= WORKER_LIVE_MS)
+  const served = [...new Set(live.flatMap((worker) => worker.queues))]
+  const { shown, total } = await queuesShown(send, request, served)
+  const names = shown.map(({ name }) => name)
+  const [depths, ages, rates] = await Promise.all([
     readDepths(db, names, GLANCE_EXACT_MAX),
     readOldestAges(db, names),
     readRates(send, names, nowMs),
-    workers(db),
   ])
-  const live = everyone.filter(({ seenAt }) => nowMs - seenAt.getTime() <= WORKER_LIVE_MS)
   return {
     nowMs,
     queues: shown.map((queue): QueueOverview => {
@@ -41,7 +40,8 @@ export async function overview(db: Database): Promise<Overview> {
         rates: rates.get(queue.name) ?? { enqueued: 0, succeeded: 0, failed: 0, dead: 0 },
       }
     }),
-    isExact: depths.isExact && shown.length === all.length,
+    total,
+    isExact: depths.isExact && (request.queues !== undefined || shown.length === total),
   }
 }
 

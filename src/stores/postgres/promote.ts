@@ -1,9 +1,11 @@
 // promote: what is due takes its place in line. ◄── upkeep/promote.ts
 
 import type { Promotion } from '../../core/store.js'
+import { cancelKept } from './cancel.js'
 import type { Database, Send } from './database.js'
+import { checkLinks } from './late-looks.js'
 import { readJson, readMs, statement } from './statement.js'
-import { unblockChildren } from './unblock.js'
+import { unblock } from './unblock.js'
 
 // Timed jobs go before the untimed backlog: their places count from far below zero. A retry goes to the end of the line.
 const PROMOTE = statement(
@@ -43,16 +45,25 @@ SELECT (SELECT count(*) FROM into_ready),
          ORDER BY scheduled.run_at, scheduled.id
          LIMIT 1),
        (SELECT (extract(epoch FROM (SELECT now FROM moment) - min(run_at)) * 1000)::float8 FROM due),
-       -- Children that a crash left behind: a window of the links is looked at in turn, so that this stays small.
-       (SELECT json_agg(json_build_array(link.parent, link.child, link.is_over))
-          FROM (SELECT parents.parent, parents.child,
-                       EXISTS (SELECT FROM :schema.finished WHERE finished.id = parents.parent)
-                       OR EXISTS (SELECT FROM :schema.dead WHERE dead.id = parents.parent) AS is_over
-                  FROM :schema.parents
-                 WHERE (parents.parent, parents.child) > ($3::uuid, $4::uuid)
-                 ORDER BY parents.parent, parents.child
-                 LIMIT $2) AS link)`,
+       EXISTS (SELECT FROM :schema.link_checks WHERE link_checks.look_at <= (SELECT now FROM moment)),
+       EXISTS (SELECT FROM :schema.parents),
+       (SELECT json_agg(few.id) FROM (SELECT cancels.id FROM :schema.cancels ORDER BY cancels.id LIMIT $2) AS few)`,
 )
+
+// Children that were missed all the same: see unblock.ts. A window of the links is looked at in turn, so that this stays small.
+const SWEEP = statement(
+  'sweep_links',
+  `
+SELECT parents.parent::text, parents.child::text,
+       (EXISTS (SELECT FROM :schema.finished WHERE finished.id = parents.parent)
+        OR EXISTS (SELECT FROM :schema.dead WHERE dead.id = parents.parent))::text
+  FROM :schema.parents
+ WHERE (parents.parent, parents.child) > ($1::uuid, $2::uuid)
+ ORDER BY parents.parent, parents.child
+ LIMIT $3`,
+)
+/** Promote may be called many times a second, and this finds something after a server stood still at the worst of moments. */
+const SWEEP_EVERY_MS = 1_000
 
 const FIRST = '00000000-0000-0000-0000-000000000000'
 
@@ -60,41 +71,52 @@ const FIRST = '00000000-0000-0000-0000-000000000000'
 export interface Sweep {
   parent: string
   child: string
+  /** On the process's own monotonic clock. */
+  nextMs: number
 }
 
 export function newSweep(): Sweep {
-  return { parent: FIRST, child: FIRST }
+  return { parent: FIRST, child: FIRST, nextMs: 0 }
 }
 
-export async function promote(db: Database, send: Send, sweep: Sweep, limit: number): Promise<Promotion> {
-  const [row] = await send(PROMOTE, [db.now(), limit, sweep.parent, sweep.child])
+export async function promote(
+  db: Database,
+  send: Send,
+  sweep: Sweep,
+  limit: number,
+  onAsked: (id: string) => void,
+): Promise<Promotion> {
+  const [row] = await send(PROMOTE, [db.now(), limit])
   const queues = new Set((readJson(row![1]) ?? []) as string[])
-  const unblocked = await sweepLinks(db, send, sweep, limit, (readJson(row![4]) ?? []) as Link[], queues)
+  const kept = (readJson(row![6]) ?? []) as string[]
+  if (kept.length > 0) await cancelKept(db, send, kept, { asked: onAsked, ready: (queue) => queues.add(queue) })
+  const onReady = (queue: string) => queues.add(queue)
+  const checked = row![4] === 't' ? await checkLinks(db, send, limit, onReady) : 0
+  const swept = row![5] === 't' ? await sweepLinks(db, send, sweep, limit, onReady) : 0
   const nextDueMs = readMs(row![2])
   return {
-    promoted: Number(row![0]) + unblocked,
+    promoted: Number(row![0]) + checked + swept,
     queues: [...queues],
     nextDueMs: nextDueMs === null ? null : Math.max(0, nextDueMs),
     lateMs: readMs(row![3]),
   }
 }
 
-type Link = readonly [parent: string, child: string, isOver: boolean]
-
 async function sweepLinks(
   db: Database,
   send: Send,
   sweep: Sweep,
   limit: number,
-  links: readonly Link[],
-  queues: Set<string>,
+  onReady: (queue: string) => void,
 ): Promise<number> {
+  if (performance.now() < sweep.nextMs) return 0
+  sweep.nextMs = performance.now() + SWEEP_EVERY_MS
+  const links = await send(SWEEP, [sweep.parent, sweep.child, limit])
   const last = links.at(-1)
   const isAtEnd = links.length < limit || last === undefined
-  sweep.parent = isAtEnd ? FIRST : last[0]
-  sweep.child = isAtEnd ? FIRST : last[1]
-  const children = [...new Set(links.filter(([, , isOver]) => isOver).map(([, child]) => child))]
-  if (children.length === 0) return 0
-  const states = await unblockChildren(db, send, children, (queue) => queues.add(queue))
+  sweep.parent = isAtEnd ? FIRST : last[0]!
+  sweep.child = isAtEnd ? FIRST : last[1]!
+  const children = [...new Set(links.filter(([, , isOver]) => isOver === 'true').map(([, child]) => child!))]
+  const states = await unblock(db, send, children, [], onReady)
   return [...states.values()].filter((state) => state === 'ready').length
 }

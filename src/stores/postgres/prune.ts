@@ -1,57 +1,17 @@
 // prune: days past their retention are dropped whole, days to come are made, and what else has run out goes in small bites.
-// ◄── upkeep/prune.ts
+// All of it on a connection of its own: nothing else of upkeep waits for it. ◄── upkeep/prune.ts
 
 import { HoldfastError } from '../../core/errors.js'
 import { SERIES_KEPT_MS } from '../../core/operating.js'
-import type { Pruned, PruneOptions } from '../../core/store.js'
-import type { Database, Send } from './database.js'
-import { sqlStateOf } from './errors.js'
-import { statement } from './statement.js'
+import type { PostponedDay, Pruned, PruneOptions } from '../../core/store.js'
+import { closeDays, postponedDays } from './close-days.js'
+import type { Database } from './database.js'
+import { openDays } from './open-days.js'
+import { raiseRest } from './raise-rest.js'
+import { readJson, statement } from './statement.js'
 
-const DAYS_PER_CALL_MAX = 3
-const CARRY_MAX = 10_000
 const ROWS_MAX = 5_000
 const SERIES_ROWS_MAX = 10_000
-const LOCK_NOT_AVAILABLE = '55P03'
-
-// Dropping a day locks its tables for a moment. Waiting for that lock would hold up everyone behind, so it is given up
-// soon and tried again at the next call. One process at a time: the others have nothing to add.
-const LOCK = statement(
-  'prune_lock',
-  "SELECT pg_try_advisory_xact_lock(hashtextextended('holdfast prune :schema_text', 0))",
-)
-const PATIENCE = statement('prune_patience', "SET LOCAL lock_timeout = '200ms'")
-
-const OPEN_DAYS = statement(
-  'open_days',
-  `
-SELECT :schema.open_day(days.day)
-  FROM (SELECT (coalesce($1::timestamptz, clock_timestamp()) AT TIME ZONE 'UTC')::date + ahead AS day
-          FROM generate_series(0, 3) AS ahead) AS days
- WHERE to_regclass(format('%I.%I', ':schema_text', 'jobs' || to_char(days.day, '"_"YYYYMMDD'))) IS NULL`,
-)
-
-const OLD_DAYS = statement(
-  'old_days',
-  `
-WITH horizon AS MATERIALIZED (
-  SELECT coalesce($1::timestamptz, clock_timestamp())
-         - greatest($2::float8, (SELECT max((settings->>'retentionMs')::float8) FROM :schema.queues)) * interval '1 millisecond' AS at
-)
-SELECT to_char(day.day, 'YYYY-MM-DD'), horizon.at::text
-  FROM horizon
-  LEFT JOIN LATERAL (
-    SELECT to_date(right(part.relname, 8), 'YYYYMMDD') AS day
-      FROM pg_catalog.pg_inherits
-      JOIN pg_catalog.pg_class AS part ON part.oid = pg_inherits.inhrelid
-     WHERE pg_inherits.inhparent = ':schema.jobs'::regclass
-       AND part.relname ~ '^jobs_[0-9]{8}$'
-  ) AS day ON day.day + 1 < (horizon.at AT TIME ZONE 'UTC')
- ORDER BY day.day
- LIMIT $3`,
-)
-
-const DROP_DAY = statement('drop_day', 'SELECT :schema.drop_day($1::date, $2::timestamptz, $3)')
 
 const PRUNE_REST = statement(
   'prune_rest',
@@ -61,6 +21,7 @@ WITH gone AS (
    WHERE finished_rest.id = ANY (ARRAY(
      SELECT id FROM :schema.finished_rest
       WHERE finished_at < $1::timestamptz AND id < :schema.day_floor((($1 - interval '1 microsecond') AT TIME ZONE 'UTC')::date)
+      ORDER BY finished_at
       LIMIT $2))
   RETURNING id
 ), jobs_gone AS (
@@ -72,8 +33,9 @@ WITH gone AS (
 ), progress_gone AS (
   DELETE FROM :schema.progress_rest WHERE id = ANY (ARRAY(SELECT id FROM gone))
 )
-SELECT DISTINCT to_char(to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) AT TIME ZONE 'UTC',
-                        'YYYY-MM-DD')
+SELECT count(*),
+       json_agg(DISTINCT to_char(to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+                                 AT TIME ZONE 'UTC', 'YYYY-MM-DD'))
   FROM gone`,
 )
 
@@ -121,13 +83,33 @@ const OWNS_DAYS = statement(
 )
 
 export async function prune(db: Database, options: PruneOptions): Promise<Pruned> {
-  const [owner] = await db.send('upkeep', OWNS_DAYS, [])
+  const [owner] = await db.send('retention', OWNS_DAYS, [])
   const ownsDays = owner?.[0] === 't'
-  const days = ownsDays ? await pruneDays(db, options).catch(giveUpForNow) : []
-  const [row] = await db.send('upkeep', PRUNE_ROWS, [db.now(), ROWS_MAX])
-  await db.send('upkeep', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])
-  if (!ownsDays) await checkDays(db, options)
-  return { days, rows: Number(row![0]) }
+  // Days to come first, and each by itself: whatever keeps an old day from going, jobs have a place to go to.
+  const unopened = ownsDays ? await openDays(db) : []
+  const [row] = await db.send('retention', PRUNE_ROWS, [db.now(), ROWS_MAX])
+  await db.send('retention', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])
+  const rows = Number(row![0])
+  if (!ownsDays) {
+    await checkDays(db, options)
+    return { days: [], rows, postponed: [], isDone: true }
+  }
+  return { ...(await pruneJobs(db, options, unopened)), rows }
+}
+
+async function pruneJobs(
+  db: Database,
+  { retentionMs }: PruneOptions,
+  unopened: readonly PostponedDay[],
+): Promise<Omit<Pruned, 'rows'>> {
+  // Before old days are closed: what is carried out of them goes to the old half of the default partitions.
+  const isRaised = await raiseRest(db)
+  const { days: closed, isDone, stuck, horizon } = await closeDays(db, retentionMs)
+  const days = new Set(closed)
+  const [row] = await db.send('retention', PRUNE_REST, [horizon, ROWS_MAX])
+  for (const day of (readJson(row![1]) ?? []) as string[]) days.add(day)
+  const postponed = [...(await postponedDays(db, 'retention')), ...stuck, ...unopened]
+  return { days: [...days].sort(), postponed, isDone: isRaised && isDone && Number(row![0]) < ROWS_MAX }
 }
 
 const DAY_MS = 86_400_000
@@ -144,15 +126,33 @@ SELECT to_char(days.day, 'YYYY-MM-DD')
  LIMIT 1`,
 )
 
+const OLD_DAY = statement(
+  'old_day',
+  `
+SELECT to_char(day.day, 'YYYY-MM-DD')
+  FROM (SELECT coalesce($1::timestamptz, clock_timestamp())
+               - greatest($2::float8, (SELECT max((settings->>'retentionMs')::float8) FROM :schema.queues)) * interval '1 millisecond'
+                 AS at) AS horizon
+  JOIN LATERAL (
+    SELECT to_date(right(part.relname, 8), 'YYYYMMDD') AS day
+      FROM pg_catalog.pg_inherits
+      JOIN pg_catalog.pg_class AS part ON part.oid = pg_inherits.inhrelid
+     WHERE pg_inherits.inhparent = ':schema.jobs'::regclass
+       AND part.relname ~ '^jobs_[0-9]{8}$'
+  ) AS day ON day.day + 1 < (horizon.at AT TIME ZONE 'UTC')
+ ORDER BY day.day
+ LIMIT 1`,
+)
+
 /** Raises `access_denied` when the days wait for an owner that does not come. Jobs go on meanwhile: those of a day without a
  *  partition are kept in the default one, and old ones stay. */
 async function checkDays(db: Database, { retentionMs }: PruneOptions): Promise<void> {
-  const [missing] = await db.send('upkeep', MISSING_DAY, [db.now()])
+  const [missing] = await db.send('retention', MISSING_DAY, [db.now()])
   // A day of grace, within which the owner drops it.
-  const [old] = await db.send('upkeep', OLD_DAYS, [db.now(), retentionMs + DAY_MS, 1])
+  const [old] = await db.send('retention', OLD_DAY, [db.now(), retentionMs + DAY_MS])
   const undone = [
     ...(missing === undefined ? [] : [`the partitions of ${missing[0]} are missing`]),
-    ...(old?.[0] == null ? [] : [`those of ${old[0]} are past their retention`]),
+    ...(old === undefined ? [] : [`those of ${old[0]} are past their retention`]),
   ]
   if (undone.length === 0) return
   throw new HoldfastError(
@@ -160,33 +160,4 @@ async function checkDays(db: Database, { retentionMs }: PruneOptions): Promise<v
     `this role cannot make or drop the days of schema "${db.schema}", which takes the ownership of its tables, and nobody else does: ${undone.join(', ')}; run a process with upkeep as the owner of the schema. Jobs go on meanwhile`,
     { retryable: false },
   )
-}
-
-async function pruneDays(db: Database, options: PruneOptions): Promise<string[]> {
-  return db.transaction('upkeep', async (send) => {
-    const [row] = await send(LOCK, [])
-    if (row?.[0] !== 't') return []
-    await send(PATIENCE, [])
-    await send(OPEN_DAYS, [db.now()])
-    return dropDays(db, send, options)
-  })
-}
-
-// A table that somebody else has locked, most often autovacuum, is no failure: the rest is pruned, its day at the next call.
-function giveUpForNow(error: unknown): string[] {
-  if (sqlStateOf((error as { cause?: unknown }).cause) === LOCK_NOT_AVAILABLE) return []
-  throw error
-}
-
-async function dropDays(db: Database, send: Send, options: PruneOptions): Promise<string[]> {
-  const rows = await send(OLD_DAYS, [db.now(), options.retentionMs, DAYS_PER_CALL_MAX])
-  const horizon = rows[0]![1]
-  const days = new Set<string>()
-  for (const [day] of rows) {
-    if (day === null || day === undefined) continue
-    const [answer] = await send(DROP_DAY, [day, horizon, CARRY_MAX])
-    if (answer?.[0] === 'dropped') days.add(day)
-  }
-  for (const [day] of await send(PRUNE_REST, [horizon, ROWS_MAX])) days.add(day!)
-  return [...days].sort()
 }

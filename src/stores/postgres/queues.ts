@@ -1,17 +1,98 @@
 // Queues: paused or not, and the settings for jobs that have none of their own.
 
+import { isHoldfastError } from '../../core/errors.js'
 import type { QueueSettings, QueueView } from '../../core/job.js'
+import { OVERVIEW_QUEUES_MAX, type OverviewRequest } from '../../core/operating.js'
+import { tooManyQueues, tooManyQueuesOfRole } from '../../core/queue-limit.js'
+import { record } from './audit.js'
 import type { Database, Send } from './database.js'
-import { arrayOf, readJson, statement } from './statement.js'
+import { LOCK_NOT_AVAILABLE } from './errors.js'
+import { arrayOf, type Row, readJson, statement } from './statement.js'
 
+// Two that make queues at the same moment may come to a few more than the bounds say. A name that somebody's open transaction is writing
+// is not waited for: nothing but lists of queues needs it.
 const KNOW_QUEUES = statement(
   'know_queues',
-  'INSERT INTO :schema.queues (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING',
+  `
+WITH fresh AS MATERIALIZED (
+  SELECT DISTINCT asked.name
+    FROM unnest($1::text[]) AS asked (name)
+   WHERE NOT EXISTS (SELECT FROM :schema.queues WHERE queues.name = asked.name)
+), room AS MATERIALIZED (
+  SELECT pg_catalog.set_config('lock_timeout', '50ms', true) AS patience,
+         count(*) > 0 AND count(*) + (SELECT count(*) FROM (SELECT name FROM :schema.queues LIMIT $4::integer) AS few) > $4 AS too_many,
+         count(*) > 0 AND $3::text IS NOT NULL
+         AND count(*) + (SELECT count(*) FROM :schema.queues WHERE queues.created_by = $3) > $5::integer AS too_many_of_one
+    FROM fresh
+), made AS (
+  INSERT INTO :schema.queues (name, created_at, created_by)
+  SELECT fresh.name, moment.now, $3
+    FROM fresh, room, (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) AS moment
+   WHERE NOT room.too_many
+     AND NOT room.too_many_of_one
+      ON CONFLICT DO NOTHING
+)
+SELECT too_many, too_many_of_one FROM room`,
 )
 
-/** Writes down names that jobs were enqueued under, so that an operator finds them. */
-export async function knowQueues(send: Send, names: readonly string[]): Promise<void> {
-  await send(KNOW_QUEUES, [arrayOf(names)])
+/** What bounds the making of queues. */
+interface QueueBounds {
+  /** How many there may be in all; null for any number. */
+  readonly max: number | null
+  readonly by?: { readonly name: string; readonly most: number }
+}
+
+const ANY_NUMBER = 2 ** 31 - 1
+// What the trigger of migration 8 raises, and from how many on.
+const LIMIT_EXCEEDED = '54000'
+const OF_ROLE_MAX = 1_000
+
+/** How it went with names: known from now on, too many for `by`, or one of them is being written by a transaction that is open. */
+type Knowing = 'known' | 'too many' | 'in writing'
+
+/** Writes down names that jobs are enqueued under, so that an operator finds them. */
+export async function knowQueues(
+  db: Database,
+  send: Send,
+  names: readonly string[],
+  { max, by }: QueueBounds,
+): Promise<Knowing> {
+  const bounds = [by?.name ?? null, max ?? ANY_NUMBER, by?.most ?? ANY_NUMBER]
+  const rows = await send(KNOW_QUEUES, [arrayOf(names), db.now(), ...bounds]).catch((error: unknown) => {
+    const sqlState = isHoldfastError(error) ? error.details.sqlState : null
+    if (sqlState === LOCK_NOT_AVAILABLE) return null
+    throw sqlState === LIMIT_EXCEEDED ? tooManyQueuesOfRole(names, OF_ROLE_MAX, error) : error
+  })
+  if (rows === null) return 'in writing'
+  const [tooMany, tooManyOfOne] = rows[0]!
+  if (tooMany === 't') throw tooManyQueues(names, max ?? ANY_NUMBER)
+  return tooManyOfOne === 't' ? 'too many' : 'known'
+}
+
+const LOCK = statement('lock_queue', 'SELECT name FROM :schema.queues WHERE name = $1 FOR UPDATE')
+
+// Some of these tables have no index on queue and are read as far as it takes.
+const IS_BUSY = statement(
+  'is_queue_busy',
+  `
+SELECT EXISTS (SELECT FROM :schema.ready WHERE queue = $1)
+    OR EXISTS (SELECT FROM :schema.dead WHERE queue = $1)
+    OR EXISTS (SELECT FROM :schema.running WHERE queue = $1)
+    OR EXISTS (SELECT FROM :schema.blocked WHERE queue = $1)
+    OR EXISTS (SELECT FROM :schema.scheduled WHERE queue = $1)`,
+)
+
+const REMOVE = statement('remove_queue', 'DELETE FROM :schema.queues WHERE name = $1')
+
+/** Forgets a queue. A job that is enqueued into it at the same moment makes it known again within a minute (store.ts). */
+export async function removeQueue(db: Database, name: string, by: string): Promise<'removed' | 'busy' | 'missing'> {
+  return db.transaction('bulk', async (send) => {
+    if ((await send(LOCK, [name])).length === 0) return 'missing'
+    if ((await send(IS_BUSY, [name]))[0]![0] === 't') return 'busy'
+    await send(REMOVE, [name])
+    await record(db, send, { actor: by, action: 'remove queue', target: name })
+    return 'removed'
+  })
 }
 
 const NAMES = statement('queue_names', 'SELECT name FROM :schema.queues ORDER BY name LIMIT 10000')
@@ -21,16 +102,17 @@ export async function queueNames(send: Send): Promise<readonly string[]> {
   return (await send(NAMES, [])).map(([name]) => name!)
 }
 
-const audited = (change: string, details = 'NULL::json') => `
+const audited = (change: string, { details = 'NULL::json', of = '' } = {}) => `
 WITH changed AS (
   ${change}
 )
 INSERT INTO :schema.audit (at, actor, action, target, details)
-SELECT coalesce($1::timestamptz, clock_timestamp()), $2, $3, $4, ${details}`
+SELECT coalesce($1::timestamptz, clock_timestamp()), $2, $3, $4, ${details}${of}`
 
 const PAUSE = statement(
   'pause',
-  audited(`INSERT INTO :schema.queues (name, paused) VALUES ($4, true)
+  audited(`INSERT INTO :schema.queues (name, paused, created_at)
+  VALUES ($4, true, coalesce($1::timestamptz, clock_timestamp()))
       ON CONFLICT (name) DO UPDATE SET paused = true`),
 )
 
@@ -48,9 +130,13 @@ export async function resume(db: Database, queue: string, by: string): Promise<v
 const SET_QUEUE = statement(
   'set_queue',
   audited(
-    `INSERT INTO :schema.queues (name, settings) VALUES ($4, $5::json)
-      ON CONFLICT (name) DO UPDATE SET settings = excluded.settings`,
-    '$5',
+    // Programs set their queues at every start: only what differs is a change.
+    `INSERT INTO :schema.queues (name, settings, created_at)
+     VALUES ($4, $5::json, coalesce($1::timestamptz, clock_timestamp()))
+      ON CONFLICT (name) DO UPDATE SET settings = excluded.settings
+   WHERE coalesce(queues.settings::text, '{"limits":{}}') <> excluded.settings::text
+  RETURNING name`,
+    { details: '$5', of: ' FROM changed' },
   ),
 )
 
@@ -58,13 +144,41 @@ export async function setQueue(db: Database, queue: string, settings: QueueSetti
   await db.send('operate', SET_QUEUE, [db.now(), by, 'set queue', queue, JSON.stringify(settings)])
 }
 
+const SHOWN = statement(
+  'queues_shown',
+  `
+SELECT name, paused, settings
+  FROM :schema.queues
+ WHERE $1::text[] IS NULL OR name = ANY ($1)
+ ORDER BY (paused OR coalesce(settings::text, '{"limits":{}}') <> '{"limits":{}}' OR name = ANY ($2::text[])) DESC, created_at, name
+OFFSET $3
+ LIMIT $4`,
+)
+
+const TOTAL = statement('queues_total', 'SELECT count(*) FROM :schema.queues')
+
+/** The queues an overview shows, and how many there are. */
+export async function queuesShown(
+  send: Send,
+  { queues: asked, offset = 0 }: OverviewRequest,
+  served: readonly string[],
+): Promise<{ readonly shown: readonly QueueView[]; readonly total: number }> {
+  const values = [asked === undefined ? null : arrayOf(asked), arrayOf(served), offset, OVERVIEW_QUEUES_MAX]
+  const [rows, [total]] = await Promise.all([send(SHOWN, values), send(TOTAL, [])])
+  return { shown: rows.map(readQueue), total: Number(total![0]) }
+}
+
 const QUEUES = statement('queues', 'SELECT name, paused, settings FROM :schema.queues ORDER BY name LIMIT 10000')
 
 export async function queues(db: Database): Promise<readonly QueueView[]> {
   const rows = await db.send('look', QUEUES, [])
-  return rows.map(([name, paused, settings]) => ({
+  return rows.map(readQueue)
+}
+
+function readQueue([name, paused, settings]: Row): QueueView {
+  return {
     name: name!,
     paused: paused === 't',
     settings: (readJson(settings) ?? { limits: {} }) as QueueSettings,
-  }))
+  }
 }

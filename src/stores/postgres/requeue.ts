@@ -3,34 +3,23 @@
 import type { CancelResult, RequeueResult } from '../../core/store.js'
 import { refusal } from './cancel.js'
 import type { Database, Send } from './database.js'
+import { BUSY, type KeyedJob, type KeyHolder, takeKeys } from './keys.js'
 import { readOptions } from './options-column.js'
 import { arrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'
 
+// How often a job is asked again that was not dead when it was asked, and is when its state is looked up.
+const TRIES_MAX = 3
+
 const LOCK_DEAD = statement(
   'lock_dead',
   `
-SELECT dead.id::text, jobs.options::text
+SELECT dead.id::text, jobs.queue, jobs.options::text
   FROM :schema.dead
   JOIN :schema.jobs ON jobs.id = dead.id
  WHERE dead.id = ANY ($1::uuid[])
  ORDER BY dead.id
    FOR UPDATE OF dead`,
-)
-
-// The key is taken again as by an enqueue: whoever holds it stays the holder.
-const TAKE_KEY = statement(
-  'take_key',
-  `
-INSERT INTO :schema.keys (queue, key, id, expires_at)
-SELECT jobs.queue, $3, jobs.id, coalesce($1::timestamptz, clock_timestamp()) + $4::float8 * interval '1 millisecond'
-  FROM :schema.jobs
- WHERE jobs.id = $2::uuid
-    ON CONFLICT (queue, key) DO UPDATE
-   SET id = CASE WHEN keys.id = excluded.id OR keys.expires_at <= coalesce($1, clock_timestamp()) THEN excluded.id ELSE keys.id END,
-       expires_at = CASE WHEN keys.id = excluded.id OR keys.expires_at <= coalesce($1, clock_timestamp())
-                         THEN excluded.expires_at ELSE keys.expires_at END
-RETURNING id::text`,
 )
 
 const REQUEUE = statement(
@@ -41,6 +30,8 @@ WITH moment AS MATERIALIZED (
          pg_catalog.nextval(':schema.positions') * 65536 AS place
 ), gone AS (
   DELETE FROM :schema.dead WHERE dead.id = ANY ($2::uuid[]) RETURNING id, fence, priority, queue, type
+), unasked AS (
+  DELETE FROM :schema.cancels WHERE cancels.id = ANY (ARRAY(SELECT id FROM gone))     -- asked of an earlier life
 ), into_ready AS (
   INSERT INTO :schema.ready (id, position, since, fence, priority, attempt, crashes, moved, queue, type)
   SELECT gone.id, moment.place + row_number() OVER (ORDER BY gone.id), moment.now, gone.fence, gone.priority, 0, 0, true,
@@ -78,36 +69,44 @@ export async function requeueThrough(
   ids: readonly string[],
   by: string,
   onQueue: (queue: string) => void,
+  tries = 1,
 ): Promise<readonly RequeueResult[]> {
   if (ids.length === 0) return []
-  const heldBy = await takeKeys(db, send, ids)
+  const heldBy = await lockDead(db, send, ids)
   const free = [...heldBy.keys()].filter((id) => heldBy.get(id) === null)
   const rows = await send(REQUEUE, [db.now(), arrayOf(free), by])
   const replays = new Map(rows.map(([id, , replay]) => [id!, Number(replay)]))
   for (const [, queue] of rows) onQueue(queue!)
   const rest = ids.filter((id) => !replays.has(id))
   const states = await statesOf(send, rest)
+  // Died between the two statements: asked again, because dead is no reason to refuse.
+  const isMissed = (id: string) => states.get(id) === 'dead' && !heldBy.has(id)
+  const missed = tries < TRIES_MAX ? rest.filter(isMissed) : []
+  const again = await requeueThrough(db, send, missed, by, onQueue, tries + 1)
+  const later = new Map(again.map((result) => [result.id, result]))
   return ids.map((id): RequeueResult => {
+    const asked = later.get(id)
+    if (asked !== undefined) return asked
     const replay = replays.get(id)
     if (replay !== undefined) return { id, result: 'requeued', replay }
     const state = states.get(id)
     if (state === undefined) return { id, result: 'missing' }
     const holder = heldBy.get(id)
-    return { id, result: 'refused', state, ...(typeof holder === 'string' ? { heldBy: holder } : {}) }
+    if (holder === undefined || holder === null) return { id, result: 'refused', state }
+    return { id, result: 'refused', state, heldBy: holder === BUSY ? null : holder }
   })
 }
 
 /** For each of the jobs that is dead: null when its key could be taken or it has none, otherwise who holds it. */
-async function takeKeys(db: Database, send: Send, ids: readonly string[]): Promise<Map<string, string | null>> {
-  const heldBy = new Map<string, string | null>()
-  for (const [id, options] of await send(LOCK_DEAD, [arrayOf(ids)])) {
+async function lockDead(db: Database, send: Send, ids: readonly string[]): Promise<Map<string, KeyHolder>> {
+  const heldBy = new Map<string, KeyHolder>()
+  const keyed: KeyedJob[] = []
+  for (const [id, queue, options] of await send(LOCK_DEAD, [arrayOf(ids)])) {
     const { key } = readOptions(options)
-    if (key === undefined) heldBy.set(id!, null)
-    else {
-      const [row] = await send(TAKE_KEY, [db.now(), id, key.key, key.ttlMs])
-      heldBy.set(id!, row?.[0] === id ? null : (row?.[0] ?? null))
-    }
+    heldBy.set(id!, null)
+    if (key !== undefined) keyed.push({ id: id!, queue: queue!, key: key.key, ttlMs: key.ttlMs })
   }
+  if (keyed.length > 0) for (const [id, holder] of await takeKeys(db, send, keyed)) heldBy.set(id, holder)
   return heldBy
 }
 
@@ -136,6 +135,7 @@ export async function discard(
   send: Send,
   ids: readonly string[],
   by: string,
+  tries = 1,
 ): Promise<readonly CancelResult[]> {
   if (ids.length === 0) return []
   const gone = new Set((await send(DISCARD, [db.now(), arrayOf(ids), by])).map(([id]) => id))
@@ -143,5 +143,7 @@ export async function discard(
     send,
     ids.filter((id) => !gone.has(id)),
   )
-  return ids.map((id) => (gone.has(id) ? { id, result: 'cancelled' } : refusal(id, states.get(id))))
+  const missed = tries < TRIES_MAX ? ids.filter((id) => !gone.has(id) && states.get(id) === 'dead') : []
+  const later = new Map((await discard(db, send, missed, by, tries + 1)).map((result) => [result.id, result]))
+  return ids.map((id) => later.get(id) ?? (gone.has(id) ? { id, result: 'cancelled' } : refusal(id, states.get(id))))
 }

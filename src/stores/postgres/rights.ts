@@ -18,6 +18,7 @@ const NONE: readonly Grant[] = []
 const JOB_FACTS = ['id', 'created_at', 'position', 'priority', 'version', 'queue', 'type', 'options', 'tags']
 // Everything but the result.
 const ENDING_FACTS = ['id', 'finished_at', 'started_at', 'fence', 'attempt', 'crashes', 'ending', 'worker']
+const NEW_QUEUE = ['name', 'created_at', 'created_by']
 const BULK_PROGRESS = ['state', 'matched', 'done', 'refused', 'cursor', 'updated_at', 'error']
 
 function only(right: Right, columns: readonly string[]): Grant {
@@ -37,22 +38,28 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   },
   ready: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
   scheduled: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
-  // A job whose parents have finished already goes on at once, by the hand of whoever enqueues it.
+  // A job whose parents have finished already goes on immediately, by the function that whoever enqueues it calls.
   blocked: {
-    producer: ['SELECT', 'INSERT', 'DELETE'],
+    producer: ['SELECT', 'INSERT'],
     worker: ['SELECT', 'INSERT', 'DELETE'],
     operator: ALL,
     viewer: READ,
   },
   parents: {
-    producer: ['SELECT', 'INSERT', 'DELETE'],
+    producer: ['SELECT', 'INSERT'],
+    worker: ['SELECT', 'INSERT', 'DELETE'],
+    operator: ['SELECT', 'INSERT', 'DELETE'],
+    viewer: READ,
+  },
+  link_checks: {
+    producer: ['SELECT', 'INSERT'],
     worker: ['SELECT', 'INSERT', 'DELETE'],
     operator: ['SELECT', 'INSERT', 'DELETE'],
     viewer: READ,
   },
   running: { producer: [only('SELECT', ['id'])], worker: ALL, operator: ALL, viewer: READ },
   finished: {
-    producer: ['INSERT', only('SELECT', ['id', 'ending'])],
+    producer: [only('SELECT', ['id', 'ending'])],
     worker: ['SELECT', 'INSERT'],
     operator: ['SELECT', 'INSERT'],
     viewer: [only('SELECT', ENDING_FACTS)],
@@ -66,11 +73,14 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
     operator: ['SELECT', 'INSERT', 'UPDATE'],
     viewer: NONE,
   },
-  keys: { producer: ALL, worker: ALL, operator: ALL, viewer: READ },
+  // A producer frees expired keys by a function: the right to remove rows would also be one to lock everybody out of the table.
+  keys: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
+  // Cancels that wait for a row's lock. A settlement honours them.
+  cancels: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   queues: {
-    producer: [only('INSERT', ['name'])],
-    worker: ['SELECT', only('INSERT', ['name'])],
-    operator: ['SELECT', 'INSERT', 'UPDATE'],
+    producer: [only('INSERT', NEW_QUEUE), only('SELECT', ['name', 'created_by'])],
+    worker: ['SELECT', only('INSERT', NEW_QUEUE)],
+    operator: ALL,
     viewer: READ,
   },
   // Their settings hold payloads. A worker moves them on and cannot change what they do.
@@ -84,7 +94,8 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   workers: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   // Nobody but the owner can change or remove a line.
   audit: { producer: NONE, worker: ['SELECT', 'INSERT'], operator: ['SELECT', 'INSERT'], viewer: READ },
-  tallies: { producer: ['SELECT', 'INSERT', 'UPDATE'], worker: ALL, operator: ALL, viewer: READ },
+  // Written by a function, which lets a producer count what was enqueued alone.
+  tallies: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   samples: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   bulks: {
     producer: NONE,
@@ -93,8 +104,75 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
     viewer: READ,
   },
   api_keys: { producer: NONE, worker: NONE, operator: ['SELECT', 'INSERT', 'UPDATE'], viewer: NONE },
+  // Only the owner closes days; the others see which are passed over. What changes in them is noted by a trigger in the owner's name.
+  closing_days: { producer: READ, worker: READ, operator: READ, viewer: READ },
+  closing_slices: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
+  closing_changes: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
+  // What servers seal cursors with.
+  secrets: { producer: NONE, worker: NONE, operator: ['SELECT', 'INSERT'], viewer: READ },
   // Every process asks at its start whether the schema is up to date.
   migrations: { producer: READ, worker: READ, operator: READ, viewer: READ },
+}
+
+/** What a row-level rule says of a role: which rows it may see, lock or remove (`using`), and which it may write (`check`). */
+export interface RowRule {
+  readonly right: Right
+  readonly using?: string
+  readonly check?: string
+}
+
+// A statement does not see what it writes itself, so a job that it has just written is not there yet: only new jobs get rows.
+const isNewJob = (column: string) => `NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = ${column})`
+const SEES_ALL: RowRule = { right: 'SELECT', using: 'true' }
+
+/**
+ * Rules by table for the roles whose rights on it go too far without. Tables that are not here have none. A role that is not named
+ * has all rows that its rights reach; the owner and superusers are never asked.
+ */
+export const ROW_RULES: Readonly<Record<string, Partial<Readonly<Record<RoleName, readonly RowRule[]>>>>> = {
+  ready: {
+    producer: [
+      SEES_ALL,
+      {
+        right: 'INSERT',
+        check: `NOT moved AND fence IS NULL AND attempt IS NULL AND crashes IS NULL AND ${isNewJob('ready.id')}`,
+      },
+    ],
+  },
+  scheduled: {
+    producer: [
+      SEES_ALL,
+      {
+        right: 'INSERT',
+        check: `NOT retrying AND fence IS NULL AND attempt = 0 AND crashes = 0 AND ${isNewJob('scheduled.id')}`,
+      },
+    ],
+  },
+  blocked: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('blocked.id') }] },
+  parents: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('parents.child') }] },
+  keys: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('keys.id') }] },
+  // A worker does what operators asked for, and says so in their name while their bulk action is open. Otherwise it has no name but
+  // that of the library, of its login, and the one that callers have who give none.
+  audit: {
+    worker: [
+      SEES_ALL,
+      {
+        right: 'INSERT',
+        check:
+          `actor IN ('holdfast', 'api', session_user) OR EXISTS (SELECT FROM :schema.bulks` +
+          ` WHERE bulks.actor = audit.actor AND bulks.state IN ('waiting', 'running'))`,
+      },
+    ],
+  },
+}
+
+/** The roles that may call a function; no other function may be called by anyone but the owner. */
+export const FUNCTION_RIGHTS: Readonly<Record<string, readonly RoleName[]>> = {
+  'unblock(timestamptz, uuid[], uuid[])': ['producer', 'worker', 'operator'],
+  'keys_in_writing(text[], text[], integer)': ['producer', 'worker', 'operator'],
+  'free_expired_keys(timestamptz, text[], text[], uuid[])': ['producer', 'worker', 'operator'],
+  'tally(timestamptz, text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], float8[], float8[])':
+    ['producer', 'worker', 'operator'],
 }
 
 /** The roles that draw numbers from a sequence. */

@@ -2,7 +2,15 @@
 // business, and nobody should have to trust a program with it.
 
 import { HoldfastError, show } from '../../core/errors.js'
-import { type Grant, ROLES, type RoleName, SEQUENCE_RIGHTS, TABLE_RIGHTS } from './rights.js'
+import {
+  FUNCTION_RIGHTS,
+  type Grant,
+  ROLES,
+  ROW_RULES,
+  type RoleName,
+  SEQUENCE_RIGHTS,
+  TABLE_RIGHTS,
+} from './rights.js'
 import { checkSchema } from './statement.js'
 
 export interface RolesScript {
@@ -34,6 +42,8 @@ export function rolesScript({ schema, prefix }: { readonly schema: string; reado
     takeAway(schema, others),
     `GRANT USAGE ON SCHEMA ${quote(schema)} TO ${others.join(', ')};`,
     ...ROLES.map((role) => grants(schema, role, quote(name(role)))),
+    dropRules(schema, ROLES.map(name)),
+    ...Object.keys(ROW_RULES).map((table) => rules(schema, table, name)),
     'COMMIT;',
   ].join('\n\n')
   const [owner, producer, worker, operator, viewer] = (['owner', ...ROLES] as const).map(name)
@@ -135,7 +145,48 @@ function grants(schema: string, role: RoleName, quoted: string): string {
   const sequences = Object.entries(SEQUENCE_RIGHTS)
     .filter(([, roles]) => roles.includes(role))
     .map(([sequence]) => `GRANT USAGE ON SEQUENCE ${quote(schema)}.${quote(sequence)} TO ${quoted};`)
-  return [`-- ${role}`, ...tables, ...sequences].join('\n')
+  const functions = Object.entries(FUNCTION_RIGHTS)
+    .filter(([, roles]) => roles.includes(role))
+    .map(([signature]) => `GRANT EXECUTE ON FUNCTION ${quote(schema)}.${signature} TO ${quoted};`)
+  return [`-- ${role}`, ...tables, ...sequences, ...functions].join('\n')
+}
+
+// Rules of an earlier version of this script, by the roles they are for: several prefixes may share a schema.
+function dropRules(schema: string, roles: readonly string[]): string {
+  return `DO $rules$
+DECLARE
+  command text;
+BEGIN
+  FOR command IN
+    SELECT pg_catalog.format('DROP POLICY %I ON %I.%I', policyname, schemaname, tablename)
+      FROM pg_catalog.pg_policies
+     WHERE schemaname = ${literal(schema)}
+       AND roles <@ ARRAY[${roles.map(literal).join(', ')}]::name[]
+  LOOP
+    EXECUTE command;
+  END LOOP;
+END
+$rules$;`
+}
+
+/** The rules of one table. With them on, a role without any sees no row, so the others get one that allows all. */
+function rules(schema: string, table: string, name: (role: RoleName) => string): string {
+  const target = `${quote(schema)}.${quote(table)}`
+  const policies = ROLES.filter((role) => TABLE_RIGHTS[table]![role].length > 0).flatMap((role) => {
+    const to = quote(name(role))
+    const policy = (right: string) =>
+      `CREATE POLICY ${quote(`${name(role)} ${right.toLowerCase()}`)} ON ${target} FOR ${right} TO ${to}`
+    const own = ROW_RULES[table]![role]
+    if (own === undefined) return [`${policy('ALL')} USING (true) WITH CHECK (true);`]
+    return own.map(({ right, using, check }) => {
+      const parts = [
+        using === undefined ? '' : ` USING (${using})`,
+        check === undefined ? '' : ` WITH CHECK (${check})`,
+      ]
+      return `${policy(right)}${parts.join('').replaceAll(':schema', quote(schema))};`
+    })
+  })
+  return [`ALTER TABLE ${target} ENABLE ROW LEVEL SECURITY;`, ...policies].join('\n')
 }
 
 function written(grant: Grant): string {

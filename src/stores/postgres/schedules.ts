@@ -1,12 +1,14 @@
 // Schedules: due, fired, set. A firing is one transaction: the schedule moves on, its ticks are recorded as unique, and
 // their jobs are written, or none of it happens. Any number of processes may try.
 
-import type { Enqueued, Schedule, ScheduleView } from '../../core/job.js'
+import { HoldfastError } from '../../core/errors.js'
+import type { Enqueued, NewJob, Schedule, ScheduleView } from '../../core/job.js'
+import { LATE_AFTER_MS } from '../../core/schedule.js'
+import { SCHEDULES_MAX, tooManySchedules } from '../../core/schedule-limit.js'
 import { isFinished } from '../../core/states.js'
-import type { DueSchedules, Fired, FireRequest } from '../../core/store.js'
+import type { DueSchedules, Fired, FireRequest, ScheduleBound } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { enqueueTicks } from './enqueue.js'
-import { knowQueues } from './queues.js'
 import { type Row, readDate, readJson, readMs, statement } from './statement.js'
 import { statesOf } from './states.js'
 
@@ -23,36 +25,40 @@ function readSchedule(row: Row): ScheduleView {
   }
 }
 
+// The first of each queue, then the second of each: as many rows are sorted as are due.
 const DUE = statement(
   'due',
   `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
-), due AS MATERIALIZED (
-  SELECT ${COLUMNS}, schedules.name
+), waiting AS MATERIALIZED (
+  SELECT schedules.name, schedules.queue,
+         row_number() OVER (PARTITION BY schedules.queue ORDER BY schedules.next_at, schedules.name) AS turn
     FROM :schema.schedules, moment
    WHERE NOT schedules.paused AND schedules.next_at <= moment.now
-   ORDER BY schedules.next_at, schedules.name
+), due AS MATERIALIZED (
+  SELECT name, row_number() OVER (ORDER BY turn, queue <= $3::text, queue) AS place
+    FROM waiting
+   ORDER BY turn, queue <= $3, queue
    LIMIT $2
 )
-SELECT due.*, (extract(epoch FROM moment.now) * 1000)::float8,
-       (SELECT (extract(epoch FROM min(schedules.next_at) - moment.now) * 1000)::float8
-          FROM :schema.schedules
-         WHERE NOT schedules.paused AND schedules.name NOT IN (SELECT name FROM due))
+SELECT ${COLUMNS}, due.place, (extract(epoch FROM moment.now) * 1000)::float8,
+       CASE WHEN (SELECT count(*) FROM waiting) > $2 THEN 0
+            ELSE (SELECT (extract(epoch FROM min(later.next_at) - moment.now) * 1000)::float8
+                    FROM :schema.schedules AS later
+                   WHERE NOT later.paused AND later.next_at > moment.now)
+        END
   FROM moment
-  LEFT JOIN due ON true`,
+  LEFT JOIN (due JOIN :schema.schedules ON schedules.name = due.name) ON true
+ ORDER BY due.place`,
 )
 
-export async function due(db: Database, limit: number): Promise<DueSchedules> {
-  const rows = await db.send('upkeep', DUE, [db.now(), limit])
-  const nextDueMs = readMs(rows[0]![7])
+export async function due(db: Database, limit: number, afterQueue = ''): Promise<DueSchedules> {
+  const rows = await db.send('upkeep', DUE, [db.now(), limit, afterQueue])
   return {
-    schedules: rows
-      .filter((row) => row[0] !== null)
-      .map((row) => ({ ...readSchedule(row), nextAtMs: Number(row[2]) }))
-      .sort((a, b) => a.nextAtMs - b.nextAtMs || (a.name < b.name ? -1 : 1)),
+    schedules: rows.filter((row) => row[0] !== null).map((row) => ({ ...readSchedule(row), nextAtMs: Number(row[2]) })),
     nowMs: Number(rows[0]![6]),
-    nextDueMs: nextDueMs === null ? null : Math.max(0, nextDueMs),
+    nextDueMs: readMs(rows[0]![7]),
   }
 }
 
@@ -86,13 +92,19 @@ UPDATE :schema.schedules
  WHERE name = $1`,
 )
 
-export async function fire(db: Database, request: FireRequest, onReady: (queue: string) => void): Promise<Fired> {
+interface FireCalls {
+  /** Called before jobs are written, and waited for. */
+  readonly onJobs: (jobs: readonly NewJob[]) => Promise<void> | null
+  readonly onReady: (queue: string) => void
+}
+
+export async function fire(db: Database, request: FireRequest, { onJobs, onReady }: FireCalls): Promise<Fired> {
   const made = await db.transaction('upkeep', async (send) => {
     const [row] = await send(LOCK_SCHEDULE, [request.name, request.expectedNextAtMs])
     if (row === undefined) return null
     const { overlap } = readJson(row[0]) as Schedule
     const ticks = await recordTicks(send, request, overlap, row[1] ?? null)
-    if (ticks.length > 0) await knowQueues(send, [...new Set(ticks.map(({ job }) => job.queue))])
+    await onJobs(ticks.map(({ job }) => job))
     const answers = await enqueueTicks(
       db,
       send,
@@ -144,30 +156,60 @@ SELECT coalesce($1::timestamptz, clock_timestamp()), $2, $3, changed.name
 const SET_SCHEDULE = statement(
   'set_schedule',
   `
-WITH changed AS (
-  INSERT INTO :schema.schedules (name, settings, next_at)
-  VALUES ($4, $5::json, to_timestamp($6::float8 / 1000))
+WITH room AS MATERIALIZED (
+  -- Of one that is there nothing is counted. Two that are made at the same moment may come to one more than the bounds say.
+  SELECT CASE WHEN isnew THEN (SELECT count(*) FROM :schema.schedules) >= $8::integer ELSE false END AS too_many,
+         CASE WHEN isnew AND $7::text IS NOT NULL
+              THEN (SELECT count(*) FROM :schema.schedules WHERE created_by = $7) >= $9::integer ELSE false END AS too_many_of_one
+    FROM (SELECT NOT EXISTS (SELECT FROM :schema.schedules WHERE name = $4)) AS known (isnew)
+), changed AS (
+  INSERT INTO :schema.schedules (name, settings, next_at, created_by)
+  SELECT $4, $5::json, to_timestamp($6::float8 / 1000), $7
+    FROM room
+   WHERE NOT too_many AND NOT too_many_of_one
       ON CONFLICT (name) DO UPDATE
      SET settings = excluded.settings,
          -- Other times start anew; any other change leaves the next tick where it is.
          next_at = CASE WHEN schedules.settings->>'cron' = excluded.settings->>'cron'
                          AND schedules.settings->>'zone' = excluded.settings->>'zone'
                         THEN schedules.next_at ELSE excluded.next_at END
+   -- Programs set their schedules at every start: only what differs is a change. Looked at in the newest version of the row,
+   -- so that of many processes that start together one writes it down.
+   WHERE schedules.settings::text <> excluded.settings::text
   RETURNING schedules.*
 ), audited AS (${AUDITED}
 )
-SELECT ${COLUMNS.replaceAll('schedules.', 'changed.')} FROM changed`,
+SELECT ${COLUMNS.replaceAll('schedules.', 'changed.')}, room.too_many, room.too_many_of_one
+  FROM room
+  LEFT JOIN changed ON true`,
 )
+
+const SCHEDULE = statement('schedule', `SELECT ${COLUMNS} FROM :schema.schedules WHERE name = $1`)
+
+const SET_TRIES = 3
 
 export async function setSchedule(
   db: Database,
   schedule: Schedule,
   nextAtMs: number,
   by: string,
+  bound?: ScheduleBound,
 ): Promise<ScheduleView> {
-  const values = [db.now(), by, 'set schedule', schedule.name, JSON.stringify(schedule), nextAtMs]
-  const [row] = await db.send('operate', SET_SCHEDULE, values)
-  return readSchedule(row!)
+  const bounds = [bound?.maker ?? null, SCHEDULES_MAX, bound?.most ?? SCHEDULES_MAX]
+  const values = [db.now(), by, 'set schedule', schedule.name, JSON.stringify(schedule), nextAtMs, ...bounds]
+  for (let left = SET_TRIES; left > 0; left--) {
+    const [changed] = await db.send('operate', SET_SCHEDULE, values)
+    if (changed![5] === 't') throw tooManySchedules(schedule.name, SCHEDULES_MAX, false)
+    if (changed![6] === 't') throw tooManySchedules(schedule.name, bound!.most, true)
+    // None: it stands there as it is, or stood there and has been removed since.
+    const [row] = changed![0] === null ? await db.send('operate', SCHEDULE, [schedule.name]) : [changed]
+    if (row !== undefined) return readSchedule(row)
+  }
+  throw new HoldfastError(
+    'store_unavailable',
+    `schedule "${schedule.name}" was removed ${SET_TRIES} times while it was being set: set it again`,
+    { retryable: true, details: { schedule: schedule.name } },
+  )
 }
 
 const REMOVE_SCHEDULE = statement(
@@ -207,8 +249,62 @@ export async function setSchedulePaused(
   return (await db.send('operate', PAUSE_SCHEDULE, [db.now(), by, action, name, isPause, nextAtMs])).length > 0
 }
 
-const SCHEDULES = statement('schedules', `SELECT ${COLUMNS} FROM :schema.schedules ORDER BY name LIMIT 10000`)
+const SCHEDULES = statement(
+  'schedules',
+  `SELECT ${COLUMNS} FROM :schema.schedules ORDER BY name LIMIT ${SCHEDULES_MAX}`,
+)
 
 export async function schedules(db: Database): Promise<readonly ScheduleView[]> {
   return (await db.send('look', SCHEDULES, [])).map(readSchedule)
+}
+
+const LATE = statement(
+  'late_schedules',
+  `
+SELECT late.name, late.queue, (extract(epoch FROM moment.now - late.next_at) * 1000)::float8, count(*) OVER ()
+  FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
+  JOIN :schema.schedules AS late ON NOT late.paused AND late.next_at < moment.now - $2::float8 * interval '1 millisecond'
+ ORDER BY late.next_at, late.name
+ LIMIT 1`,
+)
+
+/** The schedule whose tick has waited longest of those that are late, and how many are; null when none is. */
+export async function lateSchedules(db: Database): Promise<LateSchedules | null> {
+  const [row] = await db.send('look', LATE, [db.now(), LATE_AFTER_MS])
+  if (row === undefined) return null
+  return { name: row[0]!, queue: row[1]!, lateMs: Number(row[2]), count: Number(row[3]) }
+}
+
+export interface LateSchedules {
+  readonly name: string
+  readonly queue: string
+  readonly lateMs: number
+  readonly count: number
+}
+
+// Its last tick is still to come: the clock was ahead when it fired, and since then it has not been given a time anew.
+const AHEAD = statement(
+  'schedules_ahead',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), ahead AS MATERIALIZED (
+  SELECT schedules.name
+    FROM :schema.schedules, moment
+   WHERE NOT schedules.paused
+     AND schedules.last_at > moment.now + interval '1 minute'
+     AND schedules.next_at > schedules.last_at
+)
+SELECT min(name), count(*) FROM ahead HAVING count(*) > 0`,
+)
+
+/** A schedule that waits because the clock was ahead when it fired last, and how many do; null when none does. */
+export async function schedulesAhead(db: Database): Promise<SchedulesAhead | null> {
+  const [row] = await db.send('look', AHEAD, [db.now()])
+  return row === undefined ? null : { name: row[0]!, count: Number(row[1]) }
+}
+
+export interface SchedulesAhead {
+  readonly name: string
+  readonly count: number
 }

@@ -4,18 +4,19 @@ import {
   BUCKET_MS,
   type Depth,
   NO_TALLY,
-  OVERVIEW_QUEUES_MAX,
   type QueueTally,
   type SeriesPoint,
   type SeriesRequest,
+  WORKER_LIVE_MS,
 } from '../../core/operating.js'
 import { seriesSteps } from '../../core/series.js'
 import type { Database, Send } from './database.js'
 import { fillFingerprints } from './dead-groups.js'
 import { ALL, depthOf, GLANCE_EXACT_MAX, readDepths, readOldestAges } from './depths.js'
 import { readNow } from './list.js'
-import { queueNames } from './queues.js'
+import { queuesShown } from './queues.js'
 import { arrayOf, type Row, statement } from './statement.js'
+import { workers } from './workers.js'
 
 const COUNTS = [
   'enqueued',
@@ -30,30 +31,11 @@ const COUNTS = [
   'runMsTotal',
 ] as const
 
-// In the order of the names, so that processes that write at the same moment wait for each other and never in a circle.
 const TALLY = statement(
   'tally',
   `
-INSERT INTO :schema.tallies (queue, at, enqueued, claimed, succeeded, failed, retried, dead, cancelled, rescued,
-                             wait_ms_total, run_ms_total)
-SELECT counted.queue, bucket.at, counted.enqueued, counted.claimed, counted.succeeded, counted.failed, counted.retried,
-       counted.dead, counted.cancelled, counted.rescued, counted.wait_ms_total, counted.run_ms_total
-  FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-              $10::bigint[], $11::float8[], $12::float8[])
-         AS counted (queue, enqueued, claimed, succeeded, failed, retried, dead, cancelled, rescued, wait_ms_total, run_ms_total)
- CROSS JOIN (SELECT to_timestamp(floor(extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) / 10) * 10) AS at) AS bucket
- ORDER BY counted.queue COLLATE "C"
-    ON CONFLICT (queue, at) DO UPDATE
-   SET enqueued = tallies.enqueued + excluded.enqueued,
-       claimed = tallies.claimed + excluded.claimed,
-       succeeded = tallies.succeeded + excluded.succeeded,
-       failed = tallies.failed + excluded.failed,
-       retried = tallies.retried + excluded.retried,
-       dead = tallies.dead + excluded.dead,
-       cancelled = tallies.cancelled + excluded.cancelled,
-       rescued = tallies.rescued + excluded.rescued,
-       wait_ms_total = tallies.wait_ms_total + excluded.wait_ms_total,
-       run_ms_total = tallies.run_ms_total + excluded.run_ms_total`,
+SELECT :schema.tally($1::timestamptz, $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                     $9::bigint[], $10::bigint[], $11::float8[], $12::float8[])`,
 )
 
 export async function tally(db: Database, tallies: readonly QueueTally[]): Promise<void> {
@@ -92,12 +74,14 @@ const STATES = ['blocked', 'scheduled', 'ready', 'running', 'retrying', 'dead'] 
 
 /** Takes a sample unless somebody has taken the one of these ten seconds. */
 export async function sample(db: Database): Promise<boolean> {
-  const send: Send = (sql, values) => db.send('look', sql, values)
+  const send: Send = (sql, values) => db.send('count', sql, values)
   const nowMs = await readNow(db, send)
   const atMs = nowMs - (nowMs % BUCKET_MS)
   const [known] = await send(IS_SAMPLED, [atMs])
   if (known?.[0] === 't') return false
-  const names = (await queueNames(send)).slice(0, OVERVIEW_QUEUES_MAX)
+  const live = (await workers(db)).filter(({ seenAt }) => nowMs - seenAt.getTime() <= WORKER_LIVE_MS)
+  const served = [...new Set(live.flatMap((worker) => worker.queues))]
+  const names = (await queuesShown(send, {}, served)).shown.map(({ name }) => name)
   const [depths, ages] = await Promise.all([readDepths(db, names, GLANCE_EXACT_MAX), readOldestAges(db, names)])
   const seen = new Map<string, Depth & { readonly oldestAgeS: number }>()
   for (const name of names) {
@@ -155,7 +139,7 @@ SELECT last.step, coalesce(samples.blocked, 0), coalesce(samples.scheduled, 0), 
 
 export async function series(db: Database, request: SeriesRequest): Promise<readonly SeriesPoint[]> {
   const { queue, stepMs } = request
-  const send: Send = (sql, values) => db.send('look', sql, values)
+  const send: Send = (sql, values) => db.send('count', sql, values)
   const steps = seriesSteps(request, await readNow(db, send))
   if (steps.length === 0) return []
   const values = [queue ?? ALL, steps[0], steps.at(-1)! + stepMs, stepMs]

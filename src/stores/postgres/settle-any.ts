@@ -3,6 +3,7 @@
 
 import type { SettledJob } from '../../core/job.js'
 import type { Database } from './database.js'
+import { hasLinks } from './has-links.js'
 import { arrayOf, jsonArrayOf, plainArrayOf, type Statement, statement, unlessUsual } from './statement.js'
 
 // By the set of the batch's fences, so that nothing is locked before it is deleted; a row that is being extended at this moment is
@@ -11,7 +12,7 @@ import { arrayOf, jsonArrayOf, plainArrayOf, type Statement, statement, unlessUs
 const BY_FENCES = `gone AS (
   DELETE FROM :schema.running
    WHERE running.id = ANY ($2)
-     AND running.fence = ANY ($15::bigint[])
+     AND running.fence = ANY ($16::bigint[])
   RETURNING id, fence, claimed_at, priority, attempt, cancel_requested, queue, type, worker
 )`
 
@@ -53,7 +54,8 @@ WITH moment AS MATERIALIZED (
          coalesce(moment.now - outcome.ran_ms * interval '1 millisecond', gone.claimed_at) AS started_at,
          outcome.state AS asked_state,
          -- The one rule that is the store's: a cancel asked for while the job ran.
-         CASE WHEN gone.cancel_requested AND outcome.state IN ('retrying', 'scheduled', 'ready') THEN 'cancelled'
+         CASE WHEN outcome.state IN ('retrying', 'scheduled', 'ready')
+               AND (gone.cancel_requested OR EXISTS (SELECT FROM :schema.cancels WHERE cancels.id = gone.id)) THEN 'cancelled'
               ELSE outcome.state
           END AS state
     FROM gone
@@ -89,11 +91,15 @@ WITH moment AS MATERIALIZED (
   DELETE FROM :schema.keys
    WHERE keys.id = ANY (ARRAY(SELECT id FROM ended WHERE keyed AND state IN ('succeeded', 'cancelled', 'dead')))
      AND keys.expires_at IS NULL
+), announced AS (
+  INSERT INTO :schema.link_checks (job)
+  SELECT ended.id FROM ended WHERE ended.state IN ('succeeded', 'cancelled', 'dead') AND (${hasLinks('ended.id', '$15')})
+  RETURNING job
 )
 ${answer}`
 
 const EACH = `
-SELECT id::text, claim_fence::text, state, EXISTS (SELECT FROM :schema.parents WHERE parents.parent = ended.id)::text
+SELECT id::text, claim_fence::text, state, ((id IN (SELECT job FROM announced)) IS TRUE)::text
   FROM ended`
 
 /** All of them, distinct, given the set of their fences as well. The answer is one row: how many were settled, which ones when these are
@@ -106,16 +112,16 @@ export const SETTLE_ALL: Statement = statement(
 SELECT (count(*) / CASE WHEN count(*) = (SELECT count(*) FROM gone) THEN 1 ELSE 0 END)::text,
        (json_agg(ordinal) FILTER (WHERE (SELECT count(*) FROM ended) < cardinality($2)))::text,
        (json_agg(ordinal) FILTER (WHERE state <> asked_state))::text,
-       CASE WHEN EXISTS (SELECT FROM :schema.parents)
-            THEN (json_agg(id) FILTER (WHERE state IN ('succeeded', 'cancelled', 'dead')
-                                         AND EXISTS (SELECT FROM :schema.parents WHERE parents.parent = ended.id)))::text
-        END
+       (SELECT json_agg(job) FROM announced)::text
   FROM ended`,
   ),
 )
 
 /** Each by itself, with a row for each that was settled. */
 export const SETTLE_EACH: Statement = statement('settle_each', settleSql(byLocks('FOR UPDATE'), EACH))
+
+/** Each by itself, passing over rows that are locked: somebody's open transaction may be settling one. */
+export const SETTLE_FREE: Statement = statement('settle_free', settleSql(byLocks('FOR UPDATE SKIP LOCKED'), EACH))
 
 /** For rescue: only what has run out, and nothing that somebody is settling or extending at this moment. */
 export const SETTLE_EXPIRED: Statement = statement(
@@ -128,7 +134,7 @@ export function settleValues(
   db: Database,
   jobs: readonly SettledJob[],
   marks: readonly (string | null)[],
-  { onlyExpired }: { readonly onlyExpired: boolean },
+  { onlyExpired, isInTransaction = false }: { readonly onlyExpired: boolean; readonly isInTransaction?: boolean },
 ): unknown[] {
   const settlements = jobs.map(({ settlement }) => settlement)
   const errors = jobs.map(({ error }) => error)
@@ -157,5 +163,6 @@ export function settleValues(
     // The fence moves on with a rescue, so that the late worker's own settlement cannot pass for a repetition of it.
     onlyExpired ? 1 : 0,
     unlessUsual(marks, null),
+    isInTransaction,
   ]
 }

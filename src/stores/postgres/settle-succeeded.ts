@@ -4,7 +4,8 @@
 import { isHoldfastError } from '../../core/errors.js'
 import type { SettledJob } from '../../core/job.js'
 import type { Database, Send } from './database.js'
-import { arrayOf, plainArrayOf, type Row, readJson, statement, unlessUsual } from './statement.js'
+import { hasLinks } from './has-links.js'
+import { arrayOf, DIVISION_BY_ZERO, plainArrayOf, type Row, readJson, statement, unlessUsual } from './statement.js'
 
 // The delete is by a condition on one table, so that no statistics can talk the planner into another plan; a row that is being
 // extended at this moment is waited for, and its newest version is what the condition is checked against. A batch has few
@@ -31,11 +32,13 @@ WITH moment AS MATERIALIZED (
     JOIN outcome ON outcome.id = gone.id AND outcome.fence = gone.fence
    CROSS JOIN moment
   RETURNING 1
+), announced AS (
+  INSERT INTO :schema.link_checks (job)
+  SELECT gone.id FROM gone WHERE ${hasLinks('gone.id', '$9')}
+  RETURNING job
 )${freed}
 SELECT (count(*) / CASE WHEN count(*) = (SELECT count(*) FROM into_finished) THEN 1 ELSE 0 END)::text,
-       CASE WHEN EXISTS (SELECT FROM :schema.parents)
-            THEN (json_agg(gone.id) FILTER (WHERE EXISTS (SELECT FROM :schema.parents WHERE parents.parent = gone.id)))::text
-        END
+       (SELECT json_agg(job) FROM announced)::text
   FROM gone`
 
 const SETTLE_SUCCEEDED = statement('settle_succeeded', settleSucceededSql(''))
@@ -43,12 +46,10 @@ const SETTLE_SUCCEEDED_KEYED = statement(
   'settle_succeeded_keyed',
   settleSucceededSql(`, freed AS (
   DELETE FROM :schema.keys
-   WHERE keys.id = ANY (ARRAY(SELECT id FROM gone WHERE id = ANY ($9::uuid[])))
+   WHERE keys.id = ANY (ARRAY(SELECT id FROM gone WHERE id = ANY ($10::uuid[])))
      AND keys.expires_at IS NULL
 )`),
 )
-// What the division answers when a row had the fence of another.
-const DIVISION_BY_ZERO = '22012'
 
 /** True for a job that can go the short way. */
 export function hasSucceeded({ settlement, error }: SettledJob): boolean {
@@ -65,6 +66,7 @@ export async function settleSucceeded(
   db: Database,
   send: Send,
   jobs: readonly SettledJob[],
+  isInTransaction: boolean,
 ): Promise<{ readonly count: number; readonly parents: readonly string[] } | null> {
   const keyed = jobs.filter(({ idempotencyKey }) => idempotencyKey !== null).map(({ id }) => id)
   const fences = jobs.map(({ fence }) => fence)
@@ -86,6 +88,7 @@ export async function settleSucceeded(
       jobs.map(({ result }) => result),
       null,
     ),
+    isInTransaction,
   ]
   const row = await unlessMixed(() =>
     keyed.length === 0

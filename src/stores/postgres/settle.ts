@@ -1,18 +1,72 @@
 // settle: running rows become what the settlement says, matched by fence. ◄── worker/settler.ts, upkeep/rescue.ts
 
+import { isHoldfastError } from '../../core/errors.js'
 import { fingerprint } from '../../core/fingerprint.js'
 import { type Lease, leaseName, type SettledJob } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import { isFinished, type JobState } from '../../core/states.js'
 import type { SettleResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
-import { SETTLE_ALL, SETTLE_EACH, SETTLE_EXPIRED, settleValues } from './settle-any.js'
+import { LOCK_NOT_AVAILABLE } from './errors.js'
+import { SETTLE_ALL, SETTLE_EACH, SETTLE_EXPIRED, SETTLE_FREE, settleValues } from './settle-any.js'
 import { areDistinct, hasSucceeded, settleSucceeded, unlessMixed } from './settle-succeeded.js'
+import { SETTLED_STATE } from './settled-state.js'
 import { arrayOf, plainArrayOf, readJson, type Statement, statement } from './statement.js'
 import { unblockAfter } from './unblock.js'
 
 // A second statement has its price: from so many jobs that succeeded on it is less than what they save.
 const APART_FROM = 16
+
+// What a statement fails with when it has waited for a row's lock for as long as the lane allows.
+const KNOWN_LOCKED_MAX = 1_000
+
+/** Settles jobs on a connection of our own. A job that somebody's open transaction is settling, most often its own handler's, is
+ *  answered as `locked` and holds up no other: the first time for as long as the lane waits for locks, later not at all. */
+export class Settling {
+  readonly #db: Database
+  readonly #send: Send
+  readonly #onEnded: (ids: readonly string[]) => void
+  readonly #locked = new Set<string>()
+
+  constructor(db: Database, onEnded: (ids: readonly string[]) => void) {
+    this.#db = db
+    this.#onEnded = onEnded
+    this.#send = (sql, values) => db.send('settle', sql, values)
+  }
+
+  async settle(jobs: readonly SettledJob[], onReady: (queue: string) => void): Promise<readonly SettleResult[]> {
+    if (this.#locked.size === 0) return this.#settleUnlocked(jobs, onReady)
+    const isKnown = (job: SettledJob) => this.#locked.has(leaseName(job))
+    const [known, others] = [jobs.filter(isKnown), jobs.filter((job) => !isKnown(job))]
+    const ofOthers = await this.#settleUnlocked(others, onReady)
+    const chosen = new Set(known)
+    return inOrder(jobs, (job) => chosen.has(job), await this.#settleFree(known, onReady), ofOthers)
+  }
+
+  async #settleUnlocked(
+    jobs: readonly SettledJob[],
+    onReady: (queue: string) => void,
+  ): Promise<readonly SettleResult[]> {
+    try {
+      return await settle(this.#db, this.#send, jobs, { onlyExpired: false, onReady, onEnded: this.#onEnded })
+    } catch (error) {
+      if (!isHoldfastError(error) || error.details.sqlState !== LOCK_NOT_AVAILABLE) throw error
+      return this.#settleFree(jobs, onReady)
+    }
+  }
+
+  async #settleFree(jobs: readonly SettledJob[], onReady: (queue: string) => void): Promise<readonly SettleResult[]> {
+    if (jobs.length === 0) return []
+    const options = { onlyExpired: false, passLocked: true, onReady, onEnded: this.#onEnded }
+    const results = await longWay(this.#db, this.#send, jobs, options)
+    if (this.#locked.size > KNOWN_LOCKED_MAX) this.#locked.clear()
+    for (const result of results) {
+      if (result.result === 'locked') this.#locked.add(leaseName(result))
+      else this.#locked.delete(leaseName(result))
+    }
+    return results
+  }
+}
 
 /** Settles jobs, each by itself. `onReady` is told of queues that got ready jobs. */
 export async function settle(
@@ -25,26 +79,32 @@ export async function settle(
   if (options.onlyExpired || !areDistinct(jobs)) return longWay(db, send, jobs, options)
   const succeeded = jobs.filter(hasSucceeded)
   if (succeeded.length < jobs.length && succeeded.length < APART_FROM) return together(db, send, jobs, options)
-  const first =
-    (await succeededTogether(db, send, succeeded, options.onReady)) ?? (await longWay(db, send, succeeded, options))
+  const first = (await succeededTogether(db, send, succeeded, options)) ?? (await longWay(db, send, succeeded, options))
   if (jobs.length === succeeded.length) return first
   const others = jobs.filter((job) => !hasSucceeded(job))
-  return inOrder(jobs, first, await together(db, send, others, options))
+  return inOrder(jobs, hasSucceeded, first, await together(db, send, others, options))
 }
 
 interface SettleOptions {
   readonly onlyExpired: boolean
+  /** True in a caller's transaction: children are looked at after it, see unblock.ts. */
+  readonly isInTransaction?: boolean
+  /** Called with jobs that have ended and seemed to have no children. */
+  readonly onEnded?: (ids: readonly string[]) => void
+  /** Passes over rows that are locked and answers `locked` for them. */
+  readonly passLocked?: boolean
   readonly onReady: (queue: string) => void
 }
 
 /** The answers in the order of the jobs. */
 function inOrder(
   jobs: readonly SettledJob[],
-  ofSucceeded: readonly SettleResult[],
+  isChosen: (job: SettledJob) => boolean,
+  ofChosen: readonly SettleResult[],
   ofOthers: readonly SettleResult[],
 ): readonly SettleResult[] {
-  let [succeeded, others] = [0, 0]
-  return jobs.map((job) => (hasSucceeded(job) ? ofSucceeded[succeeded++]! : ofOthers[others++]!))
+  let [chosen, others] = [0, 0]
+  return jobs.map((job) => (isChosen(job) ? ofChosen[chosen++]! : ofOthers[others++]!))
 }
 
 /** Successes in one statement; null when one of them had the fence of another. */
@@ -52,11 +112,12 @@ async function succeededTogether(
   db: Database,
   send: Send,
   jobs: readonly SettledJob[],
-  onReady: (queue: string) => void,
+  options: SettleOptions,
 ): Promise<readonly SettleResult[] | null> {
-  const settled = await settleSucceeded(db, send, jobs)
+  const settled = await settleSucceeded(db, send, jobs, options.isInTransaction ?? false)
   if (settled === null) return null
-  await unblockAfter(db, send, settled.parents, onReady)
+  options.onEnded?.(jobs.map(({ id }) => id))
+  await goOn(db, send, settled.parents, options)
   // When some did not match, those that did answer to the same question as those that were settled before: a success stays one.
   const isAll = settled.count === jobs.length
   return complete(
@@ -84,8 +145,18 @@ async function together(
     return cancelled.has(index + 1) ? 'cancelled' : settlement.state
   })
   for (const [index, { queue }] of jobs.entries()) if (states[index] === 'ready') options.onReady(queue)
-  await unblockAfter(db, send, (readJson(row[3]) ?? []) as string[], options.onReady)
+  options.onEnded?.(jobs.filter((_, index) => isEnd(states[index])).map(({ id }) => id))
+  await goOn(db, send, (readJson(row[3]) ?? []) as string[], options)
   return complete(send, jobs, states)
+}
+
+function isEnd(state: JobState | null | undefined): boolean {
+  return state !== null && state !== undefined && isFinished(state)
+}
+
+/** Lets the children of jobs that have ended go on, unless that must wait for the end of a transaction. */
+async function goOn(db: Database, send: Send, parents: readonly string[], options: SettleOptions): Promise<void> {
+  if (options.isInTransaction !== true) await unblockAfter(db, send, parents, options.onReady)
 }
 
 function ordinalsOf(text: string | null | undefined): ReadonlySet<number> {
@@ -102,7 +173,7 @@ async function longWay(
   for (const job of jobs) if (!first.has(leaseName(job))) first.set(leaseName(job), job)
   const settling = [...first.values()]
   const values = settleValues(db, settling, await fingerprints(send, settling), options)
-  const rows = await send(options.onlyExpired ? SETTLE_EXPIRED : SETTLE_EACH, values)
+  const rows = await send(longStatement(options), values)
   const settled = new Map<string, JobState>()
   const parents: string[] = []
   for (const [id, fence, state, hasChildren] of rows) {
@@ -111,9 +182,15 @@ async function longWay(
     if (state === 'ready') options.onReady(first.get(name)!.queue)
     if (hasChildren === 'true' && isFinished(state as JobState)) parents.push(id!)
   }
-  await unblockAfter(db, send, parents, options.onReady)
+  options.onEnded?.(settling.filter((job) => isEnd(settled.get(leaseName(job)))).map(({ id }) => id))
+  await goOn(db, send, parents, options)
   const stateOf = (job: SettledJob) => (first.get(leaseName(job)) === job ? settled.get(leaseName(job)) : null) ?? null
-  return complete(send, jobs, jobs.map(stateOf))
+  return complete(send, jobs, jobs.map(stateOf), options.passLocked)
+}
+
+function longStatement({ onlyExpired, passLocked = false }: SettleOptions): Statement {
+  if (onlyExpired) return SETTLE_EXPIRED
+  return passLocked ? SETTLE_FREE : SETTLE_EACH
 }
 
 // A job may die of an error that an earlier attempt met: too old for another, or its limit lowered meanwhile.
@@ -139,36 +216,47 @@ async function fingerprints(send: Send, jobs: readonly SettledJob[]): Promise<(s
 const SETTLED_BEFORE: Statement = statement(
   'settled_before',
   `
-SELECT lease.id::text, lease.fence::text,
-       coalesce((SELECT ending::text FROM :schema.finished WHERE finished.id = lease.id AND finished.fence = lease.fence),
-                (SELECT 'dead' FROM :schema.dead WHERE dead.id = lease.id AND dead.fence = lease.fence),
-                (SELECT CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END
-                   FROM :schema.scheduled
-                  WHERE scheduled.id = lease.id AND scheduled.fence = lease.fence),
-                (SELECT 'ready' FROM :schema.ready WHERE ready.id = lease.id AND ready.moved AND ready.fence = lease.fence))
+SELECT lease.id::text, lease.fence::text,${SETTLED_STATE},
+       EXISTS (SELECT FROM :schema.running WHERE running.id = lease.id AND running.fence = lease.fence)::text
   FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)`,
 )
 
-/** The states that are known now, and for the rest what became of them: settled by an earlier call whose answer was lost, or lost. */
+/** The states that are known now, and for the rest what became of them: settled by an earlier call whose answer was lost, passed over
+ *  because of a lock, or lost. */
 async function complete(
   send: Send,
   jobs: readonly SettledJob[],
   known: readonly (JobState | null)[],
+  passLocked = false,
 ): Promise<readonly SettleResult[]> {
   const open = jobs.filter((_, index) => known[index] === null)
   const before = open.length > 0 ? await settledBefore(send, open) : []
   let next = 0
   return jobs.map(({ id, fence }, index): SettleResult => {
-    const state = known[index] ?? before[next++]!
-    return { id, fence, result: state === null ? 'lost' : 'settled', state }
+    const settled = known[index] ?? null
+    const { state, isHeld } = settled === null ? before[next++]! : { state: settled, isHeld: false }
+    if (state !== null) return { id, fence, result: 'settled', state }
+    return { id, fence, result: passLocked && isHeld ? 'locked' : 'lost', state: null }
   })
 }
 
-async function settledBefore(send: Send, leases: readonly Lease[]): Promise<(JobState | null)[]> {
+interface Before {
+  /** Null unless it was settled under this very lease. */
+  readonly state: JobState | null
+  /** The lease holds still. */
+  readonly isHeld: boolean
+}
+
+async function settledBefore(send: Send, leases: readonly Lease[]): Promise<Before[]> {
   const rows = await send(SETTLED_BEFORE, [
     plainArrayOf(leases.map(({ id }) => id)),
     plainArrayOf(leases.map(({ fence }) => fence)),
   ])
-  const states = new Map(rows.map(([id, fence, state]) => [`${id} ${fence}`, state as JobState | null]))
-  return leases.map((lease) => states.get(leaseName(lease)) ?? null)
+  const found = new Map(
+    rows.map(([id, fence, state, held]) => [
+      `${id} ${fence}`,
+      { state: state as JobState | null, isHeld: held === 'true' },
+    ]),
+  )
+  return leases.map((lease) => found.get(leaseName(lease)) ?? { state: null, isHeld: false })
 }

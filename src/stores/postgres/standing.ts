@@ -46,7 +46,7 @@ SELECT (extract(epoch FROM moment.now) * 1000)::float8,
   FROM facts, moment`,
 )
 
-const TYPES = statement('types_of', 'SELECT id::text, type FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
+const FACTS = statement('facts_of', 'SELECT id::text, type, queue FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
 
 export async function standing(db: Database, id: string): Promise<Standing | null> {
   const send: Send = (sql, values) => db.send('look', sql, values)
@@ -74,7 +74,7 @@ export async function standing(db: Database, id: string): Promise<Standing | nul
 
 async function parentsOf(send: Send, ids: readonly string[]): Promise<Standing['parents']> {
   if (ids.length === 0) return []
-  const [states, rows] = await Promise.all([statesOf(send, ids), send(TYPES, [arrayOf(ids)])])
-  const types = new Map(rows.map(([id, type]) => [id!, type!]))
-  return ids.map((id) => ({ id, state: states.get(id) ?? null, type: types.get(id) ?? null }))
+  const [states, rows] = await Promise.all([statesOf(send, ids), send(FACTS, [arrayOf(ids)])])
+  const facts = new Map(rows.map(([id, type, queue]) => [id!, { type: type!, queue: queue! }]))
+  return ids.map((id) => ({ id, state: states.get(id) ?? null, ...(facts.get(id) ?? { type: null, queue: null }) }))
 }

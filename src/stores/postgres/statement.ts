@@ -1,8 +1,9 @@
 // SQL as constants: whole, static, with the schema's name as the only thing that is substituted.
 
+import { createHash } from 'node:crypto'
 import { HoldfastError, show } from '../../core/errors.js'
 
-/** One statement. Its name is that of the prepared statement on a connection. */
+/** One statement. Its name is the first part of that of the prepared statement on a connection. */
 export interface Statement {
   readonly name: string
   readonly sql: string
@@ -12,6 +13,9 @@ export interface Statement {
 export function statement(name: string, sql: string): Statement {
   return { name, sql }
 }
+
+/** What a statement fails with that divides by zero on purpose, so that nothing of it takes effect. */
+export const DIVISION_BY_ZERO = '22012'
 
 /** A row as the server sent it: text or null in each column. */
 export type Row = readonly (string | null)[]
@@ -30,6 +34,16 @@ export function checkSchema(name: unknown): string {
 /** The text of a statement in a schema. */
 export function inSchema(sql: string, schema: string): string {
   return sql.replaceAll(':schema_text', schema).replaceAll(':schema', `"${schema}"`)
+}
+
+/**
+ * What a statement is prepared as: its name and a hash of its whole text, at most 63 bytes. Behind some poolers others prepare theirs on the
+ * same connection: another schema's statement, or another version's, must never be found under the same name.
+ */
+export function preparedName(name: string, text: string): string {
+  if (name === '') return ''
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 16)
+  return `${name.slice(0, 46)}_${hash}`
 }
 
 /** An array parameter in PostgreSQL's own notation. Much cheaper than the driver's, which asks each value what it is. */

@@ -31,7 +31,7 @@ const ATTEMPTS_OF_QUEUE = statement(
 )
 
 export async function stats(db: Database, queue: string | null): Promise<QueueStats> {
-  const send: Send = (sql, values) => db.send('look', sql, values)
+  const send: Send = (sql, values) => db.send('count', sql, values)
   const names = queue === null ? await queueNames(send) : [queue]
   const [depths, ages, attempts] = await Promise.all([
     readDepths(db, queue === null ? null : [queue], COUNT_EXACT_MAX),

@@ -3,40 +3,36 @@
 import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { NewJob } from '../../core/job.js'
-import { DEAD_GROUPS_MAX } from '../../core/operating.js'
-import {
-  BATCH_MAX,
-  COUNT_WINDOW_MAX,
-  type ExtenderSpec,
-  PAGE_MAX,
-  type Queryable,
-  type Store,
-} from '../../core/store.js'
+import { DEAD_GROUPS_MAX, QUEUES_MAX } from '../../core/operating.js'
+import { BATCH_MAX, COUNT_WINDOW_MAX, type ExtenderSpec, PAGE_MAX, type Store } from '../../core/store.js'
+import { among } from './among.js'
 import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
-import { audit, record } from './audit.js'
+import { audit, pruneAudit, record } from './audit.js'
 import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import type { Database, Purpose, Send } from './database.js'
 import { deadGroups } from './dead-groups.js'
 import { endings } from './endings.js'
-import { enqueue } from './enqueue.js'
+import { enqueue, enqueueThrough } from './enqueue.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
 import { Floors } from './floors.js'
 import { get } from './get.js'
 import { health } from './health.js'
 import { horizon } from './horizon.js'
+import { LateLooks } from './late-looks.js'
 import { count, list, readNow } from './list.js'
 import { note } from './note.js'
 import { overview } from './overview.js'
 import { newSweep, promote } from './promote.js'
 import { prune } from './prune.js'
-import { knowQueues, pause, queues, resume, setQueue } from './queues.js'
+import { knowQueues, pause, queues, removeQueue, resume, setQueue } from './queues.js'
 import { discard, requeue } from './requeue.js'
 import { due, fire, removeSchedule, schedules, setSchedule, setSchedulePaused } from './schedules.js'
 import { sample, series, tally } from './series.js'
-import { settle } from './settle.js'
+import { Settling, settle } from './settle.js'
+import { sharedSecret } from './shared-secret.js'
 import { standing } from './standing.js'
 import { stats } from './stats.js'
 import { update } from './update.js'
@@ -45,6 +41,12 @@ import { beat, leave, workers } from './workers.js'
 
 // Names are remembered to save a statement; whoever makes them up by the thousand pays for it again.
 const KNOWN_QUEUES_MAX = 10_000
+
+// How long a queue is taken for known: one that was removed meanwhile is listed again after it.
+const REMEMBERED_MS = 60_000
+
+// How long new names go unlisted after one of them was found to be in somebody's open transaction.
+const ASK_AGAIN_MS = 1_000
 
 // From this age of the oldest snapshot on, claims no longer start at the beginning of the line.
 const FLOORS_FROM_MS = 5_000
@@ -57,25 +59,49 @@ export interface StoreParts {
   readonly leaveServer: () => Promise<void>
   /** Where claims start while an old snapshot is held; its own unless a test gives one. */
   readonly floors?: Floors
+  /** The most queues. Default 10,000. */
+  readonly queuesMax?: number
 }
 
 /** Puts the operations together. */
-export function composeStore({ db, wakeUps, extender, leaveServer, floors = new Floors() }: StoreParts): Store {
+export function composeStore({
+  db,
+  wakeUps,
+  extender,
+  leaveServer,
+  floors = new Floors(),
+  queuesMax = QUEUES_MAX,
+}: StoreParts): Store {
   const sweep = newSweep()
   const knownQueues = new Set<string>()
+  let rememberedMs = performance.now()
+  let askAgainMs = 0
   const ready = (queue: string) => wakeUps.ready(queue)
   const by = (purpose: Purpose): Send => {
     return (sql, values) => db.send(purpose, sql, values)
   }
-  const [operate, upkeep, settling] = [by('operate'), by('upkeep'), by('settle')]
+  const [operate, upkeep] = [by('operate'), by('upkeep')]
+  const lateLooks = new LateLooks(db, ready)
+  const onEnded = (ids: readonly string[]) => lateLooks.add(ids)
+  const settling = new Settling(db, onEnded)
 
   // Null, and not a promise, when there is nothing to write: every enqueue asks.
-  const remember = (jobs: readonly NewJob[]): Promise<void> | null => {
+  const remember = (jobs: readonly NewJob[], max: number | null): Promise<void> | null => {
+    // Somebody may have removed one meanwhile.
+    if (performance.now() - rememberedMs > REMEMBERED_MS) {
+      rememberedMs = performance.now()
+      knownQueues.clear()
+    }
     if (jobs.every(({ queue }) => knownQueues.has(queue))) return null
-    return rememberNew([...new Set(jobs.map(({ queue }) => queue).filter((queue) => !knownQueues.has(queue)))])
+    if (performance.now() < askAgainMs) return null
+    return rememberNew([...new Set(jobs.map(({ queue }) => queue).filter((queue) => !knownQueues.has(queue)))], max)
   }
-  const rememberNew = async (fresh: readonly string[]) => {
-    await knowQueues(operate, fresh)
+  const rememberNew = async (fresh: readonly string[], max: number | null) => {
+    // Not behind an operator's calls: an enqueue waits for this.
+    if ((await knowQueues(db, by('enqueue'), fresh, { max })) === 'in writing') {
+      askAgainMs = performance.now() + ASK_AGAIN_MS
+      return
+    }
     if (knownQueues.size > KNOWN_QUEUES_MAX) knownQueues.clear()
     for (const queue of fresh) knownQueues.add(queue)
   }
@@ -83,21 +109,25 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
   return {
     kind: 'postgres',
 
-    async enqueue(jobs, { tx, claim: claiming } = {}) {
+    async enqueue(jobs, { tx, claim: claiming, wereHeld = [] } = {}) {
       checkBatch('enqueue', jobs)
-      const isKnown = remember(jobs)
+      const isKnown = remember(jobs, queuesMax)
       if (isKnown !== null) await isKnown
-      const answers = await enqueue(db, tx === undefined ? null : db.through(tx), jobs, claiming)
+      const answers =
+        tx === undefined
+          ? await enqueue(db, jobs, { claim: claiming, wereHeld })
+          : await enqueueThrough(db, db.through(tx), jobs)
       const touched = new Set<string>()
       for (const [index, answer] of answers.entries()) {
         if ('created' in answer && answer.created && answer.state === 'ready') touched.add(jobs[index]!.queue)
       }
+      if (tx !== undefined && jobs.some(({ after }) => after.length > 0)) lateLooks.afterTransaction()
       for (const queue of touched) tx === undefined ? wakeUps.ready(queue) : wakeUps.readySoon(queue)
       return answers
     },
     async claim(request) {
       for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
-      return claim(db, floors, request)
+      return claim(db, floors, request, ready)
     },
     begin: (leases) => begin(db, leases),
     async extend(leases, leaseMs) {
@@ -108,20 +138,26 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
     note: (notes) => note(db, notes),
     async settle(jobs, { tx, onlyExpired = false } = {}) {
       checkBatch('settle', jobs)
-      const send = chooseSender(db, tx, onlyExpired ? upkeep : settling)
-      const onReady = tx === undefined ? ready : (queue: string) => wakeUps.readySoon(queue)
-      return settle(db, send, jobs, { onlyExpired, onReady })
+      if (tx !== undefined) {
+        const onReady = (queue: string) => wakeUps.readySoon(queue)
+        const results = await settle(db, db.through(tx), jobs, { onlyExpired, isInTransaction: true, onReady })
+        lateLooks.afterTransaction()
+        return results
+      }
+      if (onlyExpired) return settle(db, upkeep, jobs, { onlyExpired, onReady: ready, onEnded })
+      return settling.settle(jobs, ready)
     },
 
     async promote(limit) {
-      const promotion = await promote(db, upkeep, sweep, Math.min(limit, BATCH_MAX))
+      const promotion = await promote(db, upkeep, sweep, Math.min(limit, BATCH_MAX), (id) => wakeUps.cancel(id))
       promotion.queues.forEach(ready)
       return promotion
     },
     expired: (limit) => expired(db, Math.min(limit, BATCH_MAX)),
-    due: (limit) => due(db, limit),
-    fire: (request) => fire(db, request, ready),
+    due: (limit, afterQueue) => due(db, limit, afterQueue),
+    fire: (request) => fire(db, request, { onJobs: (jobs) => remember(jobs, null), onReady: ready }),
     prune: (options) => prune(db, options),
+    pruneAudit: (options) => pruneAudit(db, options),
     async tally(tallies) {
       checkBatch('tally', tallies)
       return tally(db, tallies)
@@ -140,7 +176,13 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
     },
     setQueue: (queue, settings, actor) => setQueue(db, queue, settings, actor),
     queues: () => queues(db),
-    setSchedule: (schedule, nextAtMs, actor) => setSchedule(db, schedule, nextAtMs, actor),
+    openQueues: async (names, { by: name, most }) =>
+      (await knowQueues(db, operate, names, { max: queuesMax, by: { name, most } })) !== 'too many',
+    async removeQueue(name, actor) {
+      knownQueues.delete(name)
+      return removeQueue(db, name, actor)
+    },
+    setSchedule: (schedule, nextAtMs, actor, bound) => setSchedule(db, schedule, nextAtMs, actor, bound),
     removeSchedule: (name, actor) => removeSchedule(db, name, actor),
     pauseSchedule: (name, actor) => setSchedulePaused(db, name, null, actor),
     resumeSchedule: (name, nextAtMs, actor) => setSchedulePaused(db, name, nextAtMs, actor),
@@ -161,16 +203,20 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
     record: (entry) => record(db, operate, entry),
 
     get: (id) => get(db, id),
+    async among(ids, queues) {
+      checkBatch('among', ids)
+      return among(db, ids, queues)
+    },
     async list(request) {
       checkWhole('list: limit', request.limit, 1, PAGE_MAX)
       return list(db, request)
     },
-    async count(filter, { max }) {
-      checkWhole('count: max', max, 1, COUNT_WINDOW_MAX)
-      return count(db, filter, max)
+    async count(filter, options) {
+      checkWhole('count: max', options.max, 1, COUNT_WINDOW_MAX)
+      return count(db, filter, options)
     },
     stats: (queue) => stats(db, queue),
-    overview: () => overview(db),
+    overview: (request) => overview(db, request),
     series: (request) => series(db, request),
     async deadGroups(request) {
       checkWhole('deadGroups: limit', request.limit, 1, DEAD_GROUPS_MAX)
@@ -189,6 +235,7 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
     },
     endings: (ids) => endings(db, ids),
     now: () => readNow(db, by('look')),
+    sharedSecret: () => sharedSecret(db),
     beat: (worker) => beat(db, worker),
     leave: (workerId) => leave(db, workerId),
     workers: () => workers(db),
@@ -197,14 +244,11 @@ export function composeStore({ db, wakeUps, extender, leaveServer, floors = new 
     listen: (listener) => wakeUps.listen(listener),
     extender,
     async close() {
+      await lateLooks.close()
       await Promise.all([wakeUps.close(), db.close()])
       await leaveServer()
     },
   }
-}
-
-function chooseSender(db: Database, tx: Queryable | undefined, own: Send): Send {
-  return tx === undefined ? own : db.through(tx)
 }
 
 function checkBatch(call: string, batch: readonly unknown[]): void {

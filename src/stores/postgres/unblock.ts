@@ -1,114 +1,104 @@
-// Jobs that come after others: moved on when their parents have finished. Called for the children of what was just settled,
-// cancelled or enqueued, and by promote for any that a crash left over.
+// Jobs that come after others: moved on when their parents have finished.
+//
+// No child is missed, because two looks are certain: one at its parents after the transaction that wrote it has committed, and one at the
+// children of each job after the transaction that ended it has. Whichever of the two commits last, the look behind it sees both. Each
+// look is announced by a row in link_checks, written in the transaction itself, and whoever looks removes it: the process that wrote it,
+// right after its commit, or promote, when that process died or when the transaction was a caller's own, whose commit nobody sees.
+// A settlement does not announce a look at children it cannot see: a child may be committed while the statement runs. So its
+// process looks a moment later once more (late-looks.ts). If it dies within that moment, the child is found by its own second look:
+// while it is blocked its row stays in link_checks, and promote looks again 15 s after the first time, when every settlement that ran
+// beside that has ended. A server that stood still for longer in the middle of one leaves the child to the sweep in promote.
 
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
 import { arrayOf, statement } from './statement.js'
 
-// What is true of the parents is read from the tables of finished jobs, so that two parents that end at the same moment
-// need no common counter: whichever call comes last sees both.
 const UNBLOCK = statement(
   'unblock',
-  `
-WITH moment AS MATERIALIZED (
-  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
-         pg_catalog.nextval(':schema.positions') * 65536 AS place
-), verdict AS MATERIALIZED (
-  SELECT blocked.id,
-         bool_and(ended.state IS NOT NULL) AS all_ended,
-         coalesce(bool_or(ended.state IN ('dead', 'cancelled')), false) AND bool_or(blocked.cancel_with_parents) AS is_cancelled
-    FROM pg_catalog.unnest($2::uuid[]) AS asked (id)
-   CROSS JOIN LATERAL (                                       -- one look-up for each job, whatever statistics say
-     SELECT blocked.id, blocked.cancel_with_parents FROM :schema.blocked WHERE blocked.id = asked.id OFFSET 0
-   ) AS blocked
-   CROSS JOIN LATERAL (
-     SELECT parents.parent FROM :schema.parents WHERE parents.child = asked.id OFFSET 0
-   ) AS parents
-   CROSS JOIN LATERAL (
-     SELECT CASE WHEN EXISTS (SELECT FROM :schema.dead WHERE dead.id = parents.parent) THEN 'dead'
-                 WHEN EXISTS (SELECT FROM :schema.finished WHERE finished.id = parents.parent)
-                 THEN (SELECT ending::text FROM :schema.finished WHERE finished.id = parents.parent)
-                 -- A parent that was pruned had finished long before.
-                 WHEN NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = parents.parent) THEN 'succeeded'
-             END AS state
-   ) AS ended
-   GROUP BY blocked.id
-), gone AS (
-  DELETE FROM :schema.blocked
-   WHERE blocked.id = ANY (ARRAY(SELECT id FROM verdict WHERE all_ended OR is_cancelled))
-  RETURNING blocked.id, blocked.run_at, blocked.priority, blocked.queue, blocked.type
-), moved AS MATERIALIZED (
-  SELECT gone.*, moment.now, moment.place + row_number() OVER (ORDER BY gone.id) AS position,
-         CASE WHEN gone.id IN (SELECT id FROM verdict WHERE is_cancelled) THEN 'cancelled'
-              WHEN gone.run_at > moment.now THEN 'scheduled'
-              ELSE 'ready'
-          END AS state
-    FROM gone
-   CROSS JOIN moment
-), unlinked AS (
-  DELETE FROM :schema.parents WHERE parents.child = ANY (ARRAY(SELECT id FROM moved))
-), freed AS (
-  DELETE FROM :schema.keys
-   WHERE keys.id = ANY (ARRAY(SELECT id FROM moved WHERE state = 'cancelled')) AND keys.expires_at IS NULL
-), into_finished AS (
-  INSERT INTO :schema.finished (id, finished_at, attempt, crashes, ending)
-  SELECT id, now, 0, 0, 'cancelled'
-    FROM moved
-   WHERE state = 'cancelled'
-), into_scheduled AS (
-  INSERT INTO :schema.scheduled (id, run_at, priority, attempt, crashes, retrying, queue, type)
-  SELECT id, run_at, priority, 0, 0, false, queue, type
-    FROM moved
-   WHERE state = 'scheduled'
-), into_ready AS (
-  INSERT INTO :schema.ready (id, position, since, priority, moved, queue, type)
-  SELECT id, position, now, priority, true, queue, type
-    FROM moved
-   WHERE state = 'ready'
-)
-SELECT id::text, state, queue FROM moved`,
+  'SELECT job, became, in_queue FROM :schema.unblock($1::timestamptz, $2::uuid[], $3::uuid[])',
 )
 
+// The children of all of them in the order of their ids, a page at a time: each parent has the page's next ones ready in its index.
 const CHILDREN = statement(
   'children',
-  'SELECT DISTINCT child::text FROM :schema.parents WHERE parent = ANY ($1::uuid[])',
+  `
+SELECT DISTINCT link.child::text
+  FROM unnest($1::uuid[]) AS asked (id)
+ CROSS JOIN LATERAL (
+   SELECT parents.child
+     FROM :schema.parents
+    WHERE parents.parent = asked.id AND parents.child > $2::uuid
+    ORDER BY parents.child
+    LIMIT $3
+ ) AS link
+ ORDER BY 1
+ LIMIT $3`,
 )
 
-// A chain that is cancelled falls link by link; what is longer than this is left to the next sweep.
+// A chain that is cancelled falls link by link; what is longer than this is left to promote.
 const LINKS_MAX = 100
+/** Children that are moved on by one statement. */
+const PAGE = 1_000
+/** The most pages of one look. */
+const PAGES_MAX = 1_000
+const FIRST = '00000000-0000-0000-0000-000000000000'
 
-/** Moves on those of the blocked jobs whose parents have finished, and what hangs on the ones cancelled by that. */
-export async function unblockChildren(
+/** Called with the queue of each job that became ready. */
+type OnReady = (queue: string) => void
+
+/** Moves on those of the blocked jobs whose parents have finished, and what hangs on the ones cancelled by that. `checked` are the
+ *  jobs whose announced look this is; null inside a transaction, because the look must come after it. Answers the states of all but
+ *  those that somebody else has moved on. */
+export async function unblock(
   db: Database,
   send: Send,
-  children: readonly string[],
-  onReady: (queue: string) => void = () => {},
+  blocked: readonly string[],
+  checked: readonly string[] | null,
+  onReady: OnReady,
 ): Promise<Map<string, JobState>> {
   const states = new Map<string, JobState>()
-  let asked = children
+  let [asked, done] = [blocked, checked ?? []]
   for (let link = 0; link < LINKS_MAX && asked.length > 0; link++) {
-    const moved = await send(UNBLOCK, [db.now(), arrayOf(asked)])
+    const moved = await send(UNBLOCK, [db.now(), arrayOf(asked), arrayOf(done)])
     const cancelled: string[] = []
     for (const [id, state, queue] of moved) {
       states.set(id!, state as JobState)
       if (state === 'cancelled') cancelled.push(id!)
       if (state === 'ready') onReady(queue!)
     }
-    asked = cancelled.length > 0 ? await childrenOf(send, cancelled) : []
+    asked = cancelled.length > 0 ? await childrenOf(send, cancelled, FIRST) : []
+    // A full page may not be all of them: the rest is announced, and promote's.
+    done = asked.length < PAGE && checked !== null ? cancelled : []
   }
   return states
 }
 
-/** Moves on the children of jobs that have finished. */
+/** Moves on the children of jobs that have finished: the first page of them, and the rest when `isWhole`, which is otherwise left to
+ *  promote. Called after the transaction that ended the jobs. Answers how many became ready. */
 export async function unblockAfter(
   db: Database,
   send: Send,
   parents: readonly string[],
-  onReady: (queue: string) => void,
-): Promise<void> {
-  if (parents.length > 0) await unblockChildren(db, send, await childrenOf(send, parents), onReady)
+  onReady: OnReady,
+  isWhole = false,
+): Promise<number> {
+  let ready = 0
+  const onOneReady = (queue: string) => {
+    ready++
+    onReady(queue)
+  }
+  let [last, pages] = [FIRST, 0]
+  for (let isEnd = parents.length === 0; !isEnd && pages < (isWhole ? PAGES_MAX : 1); pages++) {
+    const page = await childrenOf(send, parents, last)
+    isEnd = page.length < PAGE
+    last = page.at(-1) ?? FIRST
+    if (page.length > 0) await unblock(db, send, page, isEnd ? parents : [], onOneReady)
+    else await send(UNBLOCK, [db.now(), arrayOf([]), arrayOf(parents)])
+  }
+  return ready
 }
 
-async function childrenOf(send: Send, parents: readonly string[]): Promise<string[]> {
-  return (await send(CHILDREN, [arrayOf(parents)])).map(([child]) => child!)
+/** A page of the children of jobs, in order, behind the last one of the page before. */
+export async function childrenOf(send: Send, parents: readonly string[], last: string = FIRST): Promise<string[]> {
+  return (await send(CHILDREN, [arrayOf(parents), last, PAGE])).map(([child]) => child!)
 }

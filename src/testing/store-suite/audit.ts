@@ -19,6 +19,30 @@ const audits: Facts = {
     expect(await store.audit({ before: null, limit: 10 })).toEqual({ entries: [], next: null })
   },
 
+  'old lines go when the log is pruned, young ones stay with their numbers': async ({ store, clock, expect }) => {
+    await store.record({ actor: 'ada', action: 'first' })
+    await store.record({ actor: 'ada', action: 'second' })
+    await clock.advance(MINUTE_MS)
+    await store.record({ actor: 'ada', action: 'third' })
+    const [third] = (await store.audit({ before: null, limit: 1 })).entries
+
+    const gone = await store.pruneAudit({ keptMs: SECOND_MS, linesMax: 1_000 })
+
+    expect(gone).toBe(2)
+    expect((await store.audit({ before: null, limit: 10 })).entries).toEqual([third])
+    await clock.advance(MINUTE_MS)
+    expect(await store.pruneAudit({ keptMs: SECOND_MS, linesMax: 1_000 })).toBe(1)
+    await store.record({ actor: 'ada', action: 'fourth' })
+    expect((await store.audit({ before: null, limit: 10 })).entries[0]!.line).toBeGreaterThan(third!.line)
+  },
+
+  'a log that is too long is pruned to its newest lines': async ({ store, expect }) => {
+    for (const action of ['a', 'b', 'c', 'd']) await store.record({ actor: 'ada', action })
+
+    expect(await store.pruneAudit({ keptMs: 1_000_000, linesMax: 2 })).toBe(2)
+    expect((await store.audit({ before: null, limit: 10 })).entries.map(({ action }) => action)).toEqual(['d', 'c'])
+  },
+
   'everything an operator changes is written down': async ({ store, expect }) => {
     const [died, gone] = [await jobIn(store, 'dead'), await jobIn(store, 'dead')]
     const running = await jobIn(store, 'running')
@@ -30,7 +54,7 @@ const audits: Facts = {
     await store.update(waiting, { priority: 1 }, 'ada')
     await store.cancel([waiting], 'ada')
     await store.pause(QUEUE, 'ada')
-    await store.setQueue(QUEUE, { limits: {} }, 'ada')
+    await store.setQueue(QUEUE, { limits: { maxAttempts: 3 } }, 'ada')
     await store.resume(QUEUE, 'grace')
 
     expect((await linesOf(store)).reverse()).toEqual([
@@ -75,6 +99,38 @@ const audits: Facts = {
       ['ada', 'pause schedule', 'nightly'],
       ['ada', 'resume schedule', 'nightly'],
       ['grace', 'remove schedule', 'nightly'],
+    ])
+  },
+
+  'a schedule that is set as it is leaves no line, and is shown': async ({ store, expect }) => {
+    const made = await store.setSchedule(newSchedule(), START_MS + MINUTE_MS, 'ada')
+    const same = await store.setSchedule(newSchedule(), START_MS + 2 * MINUTE_MS, 'ada')
+    await store.setSchedule(newSchedule({ priority: 7 }), START_MS + MINUTE_MS, 'grace')
+    await store.setSchedule(newSchedule({ priority: 7 }), START_MS + MINUTE_MS, 'grace')
+
+    expect(same).toEqual(made)
+    expect((await linesOf(store)).reverse()).toEqual([
+      ['ada', 'set schedule', 'nightly'],
+      ['grace', 'set schedule', 'nightly'],
+    ])
+  },
+
+  'many who set the same new schedule concurrently leave one line': async ({ store, expect }) => {
+    await Promise.all(Array.from({ length: 8 }, () => store.setSchedule(newSchedule(), START_MS + MINUTE_MS, 'ada')))
+
+    expect(await linesOf(store)).toEqual([['ada', 'set schedule', 'nightly']])
+  },
+
+  'a queue that is set as it is leaves no line': async ({ store, expect }) => {
+    await enqueueJob(store)
+    await store.setQueue(QUEUE, { limits: {} }, 'ada')
+    for (const maxAttempts of [3, 3, 4]) await store.setQueue(QUEUE, { limits: { maxAttempts } }, 'ada')
+    await store.setQueue('unheard-of', { limits: {} }, 'ada')
+
+    expect((await linesOf(store)).reverse()).toEqual([
+      ['ada', 'set queue', QUEUE],
+      ['ada', 'set queue', QUEUE],
+      ['ada', 'set queue', 'unheard-of'],
     ])
   },
 

@@ -135,8 +135,8 @@ const standings: Facts = {
     const { parents } = (await store.standing(id))!
 
     expect(parents).toEqual([
-      { id: done, state: 'succeeded', type: 'extract' },
-      { id: open, state: 'ready', type: 'load' },
+      { id: done, state: 'succeeded', type: 'extract', queue: QUEUE },
+      { id: open, state: 'ready', type: 'load', queue: QUEUE },
     ])
   },
 

@@ -7,6 +7,24 @@ import { keyed, newId, newJob, OPERATOR, QUEUE, START_MS, succeeded } from './sa
 import { enqueueJob, jobIn, startJob, viewOf } from './steps.js'
 
 const whole: Facts = {
+  'jobs among some queues are those that are in them': async ({ store, expect }) => {
+    const [one, other] = [await enqueueJob(store, { queue: 'one' }), await enqueueJob(store, { queue: 'other' })]
+    const done = await jobIn(store, 'succeeded')
+
+    const found = await store.among([one, other, done, newId()], ['one', QUEUE, 'none'])
+
+    expect([...found].sort()).toEqual([one, done].sort())
+    expect(await store.among([one], [])).toEqual([])
+    expect(await store.among([], ['one'])).toEqual([])
+  },
+
+  'every look at the shared secret gives the same': async ({ store, expect }) => {
+    const secret = await store.sharedSecret()
+
+    expect(secret.length).toBeGreaterThan(60)
+    expect(await store.sharedSecret()).toBe(secret)
+  },
+
   'a job that does not exist is shown as null': async ({ store, expect }) => {
     expect(await store.get(newId())).toBe(null)
   },
@@ -149,4 +167,7 @@ const parts: Facts = {
   },
 }
 
-export const getFacts: Facts = { ...whole, ...parts }
+export const getFacts: Facts = {
+  ...whole,
+  ...parts,
+}

@@ -255,6 +255,23 @@ const lasting: Facts = {
     expect(answer).toMatchObject({ created: true })
   },
 
+  'a key whose time is over is taken over by a batch in which a job comes after the new holder': async ({
+    store,
+    clock,
+    expect,
+  }) => {
+    await enqueueJob(store, keyed('welcome', SECOND_MS))
+    await clock.advance(SECOND_MS)
+    const holder = newJob(keyed('welcome'))
+
+    const answers = await store.enqueue([holder, newJob({ after: [holder.id] })])
+
+    expect(answers).toMatchObject([
+      { id: holder.id, created: true, state: 'ready' },
+      { created: true, state: 'blocked' },
+    ])
+  },
+
   'whoever takes over a key holds it': async ({ store, clock, expect }) => {
     await enqueueJob(store, keyed('welcome', SECOND_MS))
     await clock.advance(SECOND_MS)

@@ -198,14 +198,18 @@ const watching: Facts = {
   'watching tells which leases are lost': async ({ store, expect }) => {
     const job = await startJob(store)
 
-    expect(await store.watch([stale(job), job])).toEqual({ lost: [stale(job)], cancelled: [] })
+    expect(await store.watch([stale(job), job])).toEqual({ lost: [stale(job)], cancelled: [], settled: [] })
   },
 
   'watching tells whose cancel was asked for': async ({ store, expect }) => {
     const job = await startJob(store)
     await store.cancel([job.id], OPERATOR)
 
-    expect(await store.watch([job])).toEqual({ lost: [], cancelled: [{ id: job.id, fence: job.fence }] })
+    expect(await store.watch([job])).toEqual({
+      lost: [],
+      cancelled: [{ id: job.id, fence: job.fence }],
+      settled: [],
+    })
   },
 
   'watching does not extend': async ({ store, clock, expect }) => {
@@ -218,7 +222,30 @@ const watching: Facts = {
   },
 
   'an empty list of leases is watched': async ({ store, expect }) => {
-    expect(await store.watch([])).toEqual({ lost: [], cancelled: [] })
+    expect(await store.watch([])).toEqual({ lost: [], cancelled: [], settled: [] })
+  },
+
+  'watching tells a lease under which the job was settled from one that ran out': async ({ store, clock, expect }) => {
+    const [done, lost] = [await startJob(store), await startJob(store)]
+    await store.settle([succeeded(done)])
+    await clock.advance(2 * LEASE_MS)
+    await store.settle([released(lost)], { onlyExpired: true })
+
+    const watch = await store.watch([done, lost])
+
+    expect(watch.lost).toEqual([done, lost].map(({ id, fence }) => ({ id, fence })))
+    expect(watch.settled).toEqual([{ id: done.id, fence: done.fence }])
+  },
+
+  'a job that was settled under one lease and runs under the next is settled under neither': async ({
+    store,
+    expect,
+  }) => {
+    const first = await startJob(store)
+    await store.settle([released(first)])
+    const second = await claimJob(store)
+
+    expect((await store.watch([first, second])).settled).toEqual([])
   },
 }
 

@@ -80,6 +80,37 @@ const setting: Facts = {
     expect(view.paused).toBe(true)
   },
 
+  'whoever has made as many schedules as they may makes no more, and changes those there are': async ({
+    store,
+    expect,
+  }) => {
+    const set = (name: string, maker: string | null, queue = 'a') =>
+      store.setSchedule(
+        newSchedule({ name, queue }),
+        LATER_MS,
+        OPERATOR,
+        maker === null ? undefined : { maker, most: 2 },
+      )
+    await set('free', null)
+    await set('a', 'key 1')
+    await set('b', 'key 1')
+
+    const refused: unknown = await set('c', 'key 1').catch((error: unknown) => error)
+    expect(refused).toMatchObject({ code: 'too_many_schedules', details: { schedule: 'c', max: 2 } })
+    await set('b', 'key 1', 'b')
+    await set('free', 'key 1', 'b')
+    await set('c', 'key 2')
+    await store.removeSchedule('a', OPERATOR)
+    await set('d', 'key 1')
+
+    expect((await store.schedules()).map(({ name, queue }) => `${name} ${queue}`)).toEqual([
+      'b b',
+      'c a',
+      'd a',
+      'free b',
+    ])
+  },
+
   'schedules are listed by name': async ({ store, expect }) => {
     for (const name of ['b', 'Z', 'a', 'B:1']) await store.setSchedule(newSchedule({ name }), LATER_MS, OPERATOR)
 
@@ -196,6 +227,21 @@ const due: Facts = {
 
     expect(schedules.map(({ name }) => name)).toEqual(['b'])
     expect(nextDueMs).toBe(0)
+  },
+
+  'queues take turns: many due schedules of one keep no other waiting': async ({ store, expect }) => {
+    for (const name of ['a1', 'a2', 'a3']) {
+      await store.setSchedule(newSchedule({ name, queue: 'a' }), START_MS - 1_000, OPERATOR)
+    }
+    await store.setSchedule(newSchedule({ name: 'b2', queue: 'b' }), START_MS, OPERATOR)
+    await store.setSchedule(newSchedule({ name: 'b1', queue: 'b' }), START_MS - 1, OPERATOR)
+
+    const { schedules, nextDueMs } = await store.due(4)
+    const next = await store.due(2, 'a')
+
+    expect(schedules.map(({ name }) => name)).toEqual(['a1', 'b1', 'a2', 'b2'])
+    expect(nextDueMs).toBe(0)
+    expect(next.schedules.map(({ name }) => name)).toEqual(['b1', 'a1'])
   },
 
   'it is known how long until the next schedule is due': async ({ store, clock, expect }) => {

@@ -114,10 +114,12 @@ export async function listIds(store: Store, filter: JobFilter = {}, limit: numbe
  *  server's own upkeep. So while nothing goes at all, it is asked again for a while. */
 export async function pruneAll(store: Store, retentionMs: number): Promise<{ days: string[]; rows: number }> {
   const all = { days: [] as string[], rows: 0 }
-  for (let call = 0; call < 5 || (call < 25 && all.days.length === 0); call++) {
-    const { days, rows } = await store.prune({ retentionMs })
-    all.days.push(...days)
-    all.rows += rows
+  let isDone = false
+  for (let call = 0; call < 5 || (call < 25 && all.days.length === 0) || (call < 200 && !isDone); call++) {
+    const pruned = await store.prune({ retentionMs })
+    all.days.push(...pruned.days)
+    all.rows += pruned.rows
+    isDone = pruned.isDone
   }
   return all
 }

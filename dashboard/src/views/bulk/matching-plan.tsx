@@ -43,7 +43,9 @@ export function MatchingPlan({
   const start = async () => {
     if (!isAllowed) return
     await run(async () => {
-      const body = { action, filter, ...(perSecond === null ? {} : { perSecond }) }
+      // The dialog says that it is every job.
+      const all = filter.trim() === '' ? { all: true } : {}
+      const body = { action, filter, ...all, ...(perSecond === null ? {} : { perSecond }) }
       const { id } = await change<{ id: string }>('POST', 'v1/bulk', body)
       onStart(id)
     }, null)

@@ -39,7 +39,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
         ) : (
           <span className="tile-meter">
             <Meter label="Slots in use" value={totals.running} total={slots} />
-            {shortText(slots)} slots
+            {slots === 1 ? '1 slot' : `${shortText(slots)} slots`}
           </span>
         )}
       </Tile>
@@ -50,7 +50,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
         {totals.blocked === 0 ? 'none blocked' : `${count(totals.blocked)} blocked`}
       </Tile>
       <Tile label="Dead" value={count(totals.dead)} href="/dead" state="dead" isAlarm={rates.dead > 0}>
-        {rates.dead === 0 ? 'none in the last minute' : `${rateText(rates.dead * 60)} in the last minute`}
+        {rates.dead === 0 ? 'none this minute' : `${rateText(rates.dead * 60)} this minute`}
       </Tile>
     </div>
   )

@@ -7,7 +7,7 @@ import type { QueueOverview } from '../../api/types.js'
 import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
 import { quote } from '../../filter/terms.js'
 import { jobsPath, segment } from '../../links.js'
-import { countText, rateText } from '../../numbers.js'
+import { countOf, countText, rateText } from '../../numbers.js'
 import { Button } from '../../parts/button.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Icon } from '../../parts/icons.js'
@@ -90,7 +90,9 @@ function QueueTiles({ queue, isExact }: { readonly queue: QueueOverview; readonl
         {queue.ready === 0 ? 'nothing waits' : `oldest ${durationText(queue.oldestAgeS * 1_000)}`}
       </Tile>
       <Tile label="Running" value={count(queue.running)} href={to('running')} state="running">
-        {queue.workers === 0 ? 'no live worker' : `${queue.workers} workers, ${queue.slots} slots`}
+        {queue.workers === 0
+          ? 'no live worker'
+          : `${countOf(queue.workers, 'worker')}, ${countOf(queue.slots, 'slot')}`}
       </Tile>
       <Tile label="Retrying" value={count(queue.retrying)} href={to('retrying')} state="retrying">
         {rateText(rates.failed)}/s fail
@@ -99,7 +101,7 @@ function QueueTiles({ queue, isExact }: { readonly queue: QueueOverview; readonl
         {queue.blocked === 0 ? 'none blocked' : `${count(queue.blocked)} blocked`}
       </Tile>
       <Tile label="Dead" value={count(queue.dead)} href={`/dead?queue=${segment(queue.name)}`} state="dead">
-        {rates.dead === 0 ? 'none in the last minute' : `${rateText(rates.dead * 60)} in the last minute`}
+        {rates.dead === 0 ? 'none this minute' : `${rateText(rates.dead * 60)} this minute`}
       </Tile>
     </div>
   )

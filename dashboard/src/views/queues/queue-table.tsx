@@ -2,10 +2,10 @@
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { DEPTH_STATES, type QueueOverview } from '../../api/types.js'
+import { DEPTH_STATES, type JobState, type QueueOverview } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobsPath, queuePath } from '../../links.js'
-import { countText, rateText, shareOf, wholeText } from '../../numbers.js'
+import { countOf, countText, rateText, shareOf, wholeText } from '../../numbers.js'
 import { durationText } from '../../time/format.js'
 import { PauseButton } from './pause-button.js'
 
@@ -21,7 +21,7 @@ export function QueueTable({
   const deepest = Math.max(1, ...queues.map(depthOf))
   return (
     <div className="table-frame">
-      <table className="table">
+      <table className="table queue-table">
         <caption className="only-read">Queues</caption>
         <thead>
           <tr>
@@ -37,6 +37,12 @@ export function QueueTable({
             </th>
             <th scope="col" className="number wide">
               Retrying
+            </th>
+            <th scope="col" className="number wide">
+              Scheduled
+            </th>
+            <th scope="col" className="number wide">
+              Blocked
             </th>
             <th scope="col" className="number">
               Dead
@@ -75,9 +81,9 @@ interface RowProps {
 }
 
 function QueueRow({ queue, deepest, isExact, canPause }: RowProps): ReactNode {
-  const { name, paused, ready, running, retrying, dead, oldestAgeS, rates, workers, slots } = queue
+  const { name, paused, ready, running, retrying, scheduled, blocked, dead, oldestAgeS, rates, workers, slots } = queue
   const isUnserved = workers === 0 && ready > 0
-  const cell = (state: 'ready' | 'running' | 'retrying' | 'dead', count: number) => (
+  const cell = (state: JobState, count: number) => (
     <Link
       className={count === 0 ? 'count count-none' : 'count'}
       data-state={state}
@@ -94,6 +100,7 @@ function QueueRow({ queue, deepest, isExact, canPause }: RowProps): ReactNode {
         </Link>
         {paused ? <span className="tag tag-warning">paused</span> : null}
         {isUnserved ? <span className="tag tag-danger">no worker</span> : null}
+        <span className="queue-waits">{waitsText(queue)}</span>
       </th>
       <td className="wide">
         <DepthBar queue={queue} deepest={deepest} />
@@ -101,6 +108,8 @@ function QueueRow({ queue, deepest, isExact, canPause }: RowProps): ReactNode {
       <td className="number">{cell('ready', ready)}</td>
       <td className="number">{cell('running', running)}</td>
       <td className="number wide">{cell('retrying', retrying)}</td>
+      <td className="number wide">{cell('scheduled', scheduled)}</td>
+      <td className="number wide">{cell('blocked', blocked)}</td>
       <td className="number">{cell('dead', dead)}</td>
       <td className="number wide">
         {ready === 0 ? <span className="faint">–</span> : durationText(oldestAgeS * 1_000)}
@@ -109,7 +118,7 @@ function QueueRow({ queue, deepest, isExact, canPause }: RowProps): ReactNode {
         {rateText(rates.enqueued)} / {rateText(rates.succeeded)}
         <span className="faint"> /s</span>
       </td>
-      <td className="number wide" title={`${wholeText(slots)} slots`}>
+      <td className="number wide" title={countOf(slots, 'slot')}>
         {workers}
       </td>
       {canPause ? (
@@ -119,6 +128,14 @@ function QueueRow({ queue, deepest, isExact, canPause }: RowProps): ReactNode {
       ) : null}
     </tr>
   )
+}
+
+/** What stands in the columns that narrow windows have no room for; empty when that is nothing. */
+function waitsText(queue: QueueOverview): string {
+  return (['retrying', 'scheduled', 'blocked'] as const)
+    .filter((state) => queue[state] > 0)
+    .map((state) => `${wholeText(queue[state])} ${state}`)
+    .join(', ')
 }
 
 function depthOf(queue: QueueOverview): number {

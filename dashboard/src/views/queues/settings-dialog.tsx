@@ -1,6 +1,7 @@
 // Changing the settings of a queue. Fields left empty fall back to the defaults.
 
 import { type ReactNode, useState } from 'react'
+import { useRights } from '../../api/looks.js'
 import { change } from '../../api/request.js'
 import type { QueueOverview } from '../../api/types.js'
 import { segment } from '../../links.js'
@@ -55,6 +56,7 @@ interface FieldsProps {
 }
 
 function SettingsFields({ draft, onChange }: FieldsProps): ReactNode {
+  const { allQueues } = useRights()
   const problems = problemsOf(draft)
   const text = (name: TextField, label: string, hint: string) => (
     <Field label={label} hint={hint} problem={problems[name]}>
@@ -74,7 +76,9 @@ function SettingsFields({ draft, onChange }: FieldsProps): ReactNode {
       {text('maxAttempts', 'Attempts', '1 to 10,000; default 25')}
       {text('timeout', 'Timeout of an attempt', 'such as 30s, or none; default 1h')}
       {text('maxAge', 'Maximum age', 'such as 7d, or none; default none')}
-      {text('retention', 'Finished jobs kept', 'such as 3d')}
+      {allQueues
+        ? text('retention', 'Finished jobs kept', 'such as 3d; the longest of all queues holds for all')
+        : null}
       <BackoffField draft={draft} onChange={onChange} />
       {hasWaits ? text('retryBase', 'First wait', 'default 1s') : null}
       {hasWaits ? text('retryCap', 'Longest wait', 'default 1h') : null}

@@ -77,7 +77,7 @@ export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }):
 }
 
 function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: ScheduleView }): ReactNode {
-  const { operate } = useRights()
+  const { operate, enqueue } = useRights()
   const { isBusy, run } = useAction()
   const [, go] = useLocation()
   if (!operate) return null
@@ -91,9 +91,11 @@ function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: Sc
   }
   return (
     <>
-      <Button icon="bolt" isBusy={isBusy} aria-label={`Run now: ${name}`} onClick={() => void runNow()}>
-        Run now
-      </Button>
+      {enqueue ? (
+        <Button icon="bolt" isBusy={isBusy} aria-label={`Run now: ${name}`} onClick={() => void runNow()}>
+          Run now
+        </Button>
+      ) : null}
       {paused ? (
         <Button
           icon="play"

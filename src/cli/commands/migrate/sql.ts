@@ -29,7 +29,7 @@ export function addMigrateSql(parent: Command, cli: Cli): void {
 async function sql(cli: Cli, flags: SqlFlags): Promise<void> {
   const { migrationScript } = await import('../../migration-script.js')
   const missing = flags.missing === true ? await readMissing(flags) : null
-  const script = await migrationScript(flags.schema, missing)
+  const script = migrationScript(flags.schema, missing)
   if (flags.json === true) writeJson(cli, script)
   else cli.stdout.line(script.sql)
 }

@@ -4,8 +4,9 @@ import type { Command } from 'commander'
 import { type ActorFlags, addByOption, byOption } from '../../actor.js'
 import { addExamples, type Cli, writeJson } from '../../command.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../../connection.js'
+import { addCreateOption, type CreateFlags, demandQueues } from '../../find-queue.js'
 
-interface PauseFlags extends StoreFlags, ActorFlags {}
+interface PauseFlags extends StoreFlags, ActorFlags, CreateFlags {}
 
 export function addQueuesPause(parent: Command, cli: Cli): void {
   const command = parent
@@ -17,12 +18,17 @@ export function addQueuesPause(parent: Command, cli: Cli): void {
     .argument('<queues...>', 'their names')
     .action((queues: readonly string[], flags: PauseFlags) => pause(cli, queues, flags))
   addByOption(command)
+  addCreateOption(command)
   addStoreOptions(command, { json: 'print { queues } as JSON' })
-  addExamples(command, [['holdfast queues pause mail', 'nobody claims from it']])
+  addExamples(command, [
+    ['holdfast queues pause mail', 'nobody claims from it'],
+    ['holdfast queues pause import --create', 'before its first job'],
+  ])
 }
 
 async function pause(cli: Cli, queues: readonly string[], flags: PauseFlags): Promise<void> {
   await withStore(flags, { mustExist: true }, async (holdfast) => {
+    await demandQueues(holdfast, queues, flags)
     for (const queue of queues) {
       await holdfast.pause(queue, byOption(flags))
       if (flags.json !== true) cli.stderr.line(`queue ${queue} is paused`)

@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { addGroup, type Cli } from '../../command.js'
 import { addQueuesList } from './list.js'
 import { addQueuesPause } from './pause.js'
+import { addQueuesRemove } from './remove.js'
 import { addQueuesResume } from './resume.js'
 import { addQueuesSet } from './set.js'
 import { addQueuesShow } from './show.js'
@@ -17,6 +18,6 @@ export function addQueues(parent: Command, cli: Cli): void {
       ['holdfast queues list', 'how deep each is, who works on it'],
       ['holdfast queues pause mail', 'nobody claims from it until it is resumed'],
     ],
-    commands: [addQueuesList, addQueuesShow, addQueuesPause, addQueuesResume, addQueuesSet],
+    commands: [addQueuesList, addQueuesShow, addQueuesPause, addQueuesResume, addQueuesSet, addQueuesRemove],
   })
 }

@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { type ActorFlags, addByOption, byOption } from '../../actor.js'
 import { addExamples, type Cli, writeJson } from '../../command.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../../connection.js'
+import { demandQueues } from '../../find-queue.js'
 
 interface ResumeFlags extends StoreFlags, ActorFlags {}
 
@@ -21,6 +22,7 @@ export function addQueuesResume(parent: Command, cli: Cli): void {
 
 async function resume(cli: Cli, queues: readonly string[], flags: ResumeFlags): Promise<void> {
   await withStore(flags, { mustExist: true }, async (holdfast) => {
+    await demandQueues(holdfast, queues)
     for (const queue of queues) {
       await holdfast.resume(queue, byOption(flags))
       if (flags.json !== true) cli.stderr.line(`queue ${queue} is resumed`)

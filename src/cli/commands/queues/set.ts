@@ -11,8 +11,9 @@ import { addExamples, type Cli, writeJson } from '../../command.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../../connection.js'
 import { CliError } from '../../errors.js'
 import { EXIT } from '../../exit-codes.js'
+import { addCreateOption, type CreateFlags, demandQueues } from '../../find-queue.js'
 
-interface SetFlags extends StoreFlags, ActorFlags {
+interface SetFlags extends StoreFlags, ActorFlags, CreateFlags {
   readonly maxAttempts?: number
   readonly timeout?: Duration | null
   readonly maxAge?: Duration | null
@@ -37,7 +38,7 @@ export function addQueuesSet(parent: Command, cli: Cli): void {
     .description(
       'Sets what holds for the jobs of a queue that set nothing themselves. What is not named stays as it is.',
     )
-    .argument('<queue>', 'its name; one that is new is made')
+    .argument('<queue>', 'its name')
     .option('--max-attempts <number>', 'how often a job is tried', wholeNumber)
     .option('--timeout <duration>', 'how long one attempt may run, or `unlimited`', durationOrUnlimited)
     .option('--max-age <duration>', 'dead instead of run when a job is older, or `unlimited`', durationOrUnlimited)
@@ -51,6 +52,7 @@ export function addQueuesSet(parent: Command, cli: Cli): void {
   // Without a default: whether it was given decides.
   command.setOptionValueWithSource('jitter', undefined, 'default')
   addByOption(command)
+  addCreateOption(command)
   addStoreOptions(command, { json: 'print { queue } as JSON' })
   addExamples(command, [
     ['holdfast queues set mail --max-attempts 5 --timeout 30s', 'for every job that says nothing else'],
@@ -62,6 +64,7 @@ export function addQueuesSet(parent: Command, cli: Cli): void {
 async function set(cli: Cli, name: string, flags: SetFlags): Promise<void> {
   const unset = (flags.unset ?? []).map(readSetting)
   await withStore(flags, { mustExist: true }, async (holdfast) => {
+    await demandQueues(holdfast, [name], flags)
     const known = (await holdfast.queues()).find((queue) => queue.name === name)
     const options = merge(known?.settings ?? { limits: {} }, flags, unset)
     await holdfast.setQueue(name, options, byOption(flags))

@@ -26,7 +26,8 @@ export function addQueuesShow(parent: Command, cli: Cli): void {
 
 async function show(cli: Cli, name: string, flags: StoreFlags): Promise<void> {
   await withStore(flags, { mustExist: true }, async (holdfast) => {
-    const queue = findQueue((await holdfast.overview()).queues, name)
+    const [known] = (await holdfast.overview({ queues: [name] })).queues
+    const queue = known ?? findQueue((await holdfast.overview()).queues, name)
     const stats = await holdfast.stats(name)
     const workers = (await holdfast.workers()).filter(({ queues }) => queues.includes(name))
     if (flags.json === true) writeJson(cli, { queue, stats, workers })

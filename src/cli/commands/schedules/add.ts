@@ -8,6 +8,7 @@ import { duration, durationOrUnlimited, gather, wholeNumber } from '../../argume
 import { addExamples, type Cli, writeJson } from '../../command.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../../connection.js'
 import { readPayload } from '../../payload.js'
+import { settingsOf } from '../../schedule-settings.js'
 import { momentText } from '../../times.js'
 
 interface AddFlags extends StoreFlags, ActorFlags {
@@ -27,7 +28,9 @@ export function addSchedulesAdd(parent: Command, cli: Cli): void {
   const command = parent
     .command('add')
     .summary('make a schedule, or change the one of that name')
-    .description('Makes a schedule, or changes the one of that name. Prints its name.')
+    .description(
+      'Makes a schedule, or changes the one of that name: what is left out stays as it was. Another type starts anew, with the defaults. Prints its name.',
+    )
     .argument('<name>', 'one schedule has it')
     .argument('<cron>', 'five fields (minute, hour, day, month, weekday), or six with seconds in front')
     .argument('<type>', 'of the jobs it makes')
@@ -74,14 +77,14 @@ interface Asked {
 async function add(cli: Cli, { name, cron, type, payload }: Asked, flags: AddFlags): Promise<void> {
   const { zone, queue, priority, tag: tags, catchUp, catchUpMax, overlap, maxAttempts, timeout, maxAge } = flags
   const given = { zone, queue, priority, tags, catchUp, catchUpMax, overlap, maxAttempts, timeout, maxAge }
-  const options = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
-  const value = await readPayload(payload)
+  const options: Record<string, unknown> = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  )
+  if (payload !== undefined) options.payload = await readPayload(payload)
   await withStore(flags, { mustExist: false }, async (holdfast) => {
-    const schedule = await holdfast.schedule(
-      name,
-      { ...options, cron, job: type, payload: value } as ScheduleOptions,
-      byOption(flags),
-    )
+    const known = (await holdfast.schedules()).find((schedule) => schedule.name === name && schedule.type === type)
+    const kept = known === undefined ? { job: type, payload: null } : settingsOf(known)
+    const schedule = await holdfast.schedule(name, { ...kept, ...options, cron } as ScheduleOptions, byOption(flags))
     if (flags.json === true) {
       writeJson(cli, { schedule })
       return

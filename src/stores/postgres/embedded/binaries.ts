@@ -64,7 +64,7 @@ export async function findBinaries({ platform, arch }: Platform): Promise<Binari
 function locate(packageName: string, { platform, arch }: Platform): string {
   try {
     // The package exports only its entry, dist/index.js, so its folder is two levels up from there.
-    return dirname(dirname(createRequire(import.meta.url).resolve(packageName)))
+    return dirname(dirname(createRequire(here()).resolve(packageName)))
   } catch (cause) {
     throw new HoldfastError(
       'unsupported',
@@ -73,6 +73,11 @@ function locate(packageName: string, { platform, arch }: Platform): string {
       { cause, details: { platform, arch, packageName } },
     )
   }
+}
+
+/** Where packages are looked for: from here on up. A bundle in CommonJS has no address; there, from the folder it runs in. */
+function here(): string {
+  return (import.meta.url as string | undefined) ?? join(process.cwd(), 'index.js')
 }
 
 /**

@@ -3,7 +3,7 @@
 import { constants } from 'node:fs'
 import { access, type FileHandle, link, mkdir, open, readFile, realpath, rename, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { HoldfastError, show } from '../../../core/errors.js'
+import { HoldfastError, isHoldfastError, show } from '../../../core/errors.js'
 import type { Binaries } from './binaries.js'
 
 /** The paths of one embedded folder, all absolute and free of symbolic links. */
@@ -17,7 +17,8 @@ export interface Layout {
   readonly log: string
 }
 
-/** Makes the folder if need be. Raises `invalid_option` for a path that is no folder, `store_unavailable` for one we may not use. */
+/** Makes the folder if need be. Raises `invalid_option` for a path that is no folder, `access_denied` for somebody else's, and
+ *  `store_unavailable` for one we may not use. */
 export async function prepareFolder(path: string): Promise<Layout> {
   if (typeof path !== 'string' || path === '') {
     throw new HoldfastError('invalid_option', `the folder of an embedded store must be a path, got ${show(path)}`)
@@ -36,10 +37,13 @@ async function makeFolder(path: string): Promise<string> {
   try {
     await mkdir(dirname(path), { recursive: true })
     await makePrivateFolder(path)
-    if (!(await stat(path)).isDirectory()) throw Object.assign(new Error('it is a file'), { code: 'ENOTDIR' })
+    const found = await stat(path)
+    if (!found.isDirectory()) throw Object.assign(new Error('it is a file'), { code: 'ENOTDIR' })
+    checkOwner(path, found.uid)
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
     return await realpath(path)
   } catch (cause) {
+    if (isHoldfastError(cause)) throw cause
     const { code, message } = cause as NodeJS.ErrnoException
     if (code === 'ENOTDIR' || code === 'EEXIST') {
       throw new HoldfastError(
@@ -54,6 +58,19 @@ async function makeFolder(path: string): Promise<string> {
       { cause },
     )
   }
+}
+
+// Who owns the folder can put another server, another password or other data in its place. PostgreSQL refuses foreign data too; what is
+// root's is no danger, because root may do all that anyway. As root the server runs as another user, who owns the data and no more.
+function checkOwner(path: string, owner: number): void {
+  const self = process.getuid?.()
+  if (self === undefined || owner === self || owner === 0) return
+  throw new HoldfastError(
+    'access_denied',
+    `the folder ${path} of the embedded store belongs to user ${owner}, and this process runs as user ${self}: ` +
+      'run as its owner, change the owner (chown) when you trust what is in it, or choose another folder',
+    { details: { owner, user: self } },
+  )
 }
 
 /** Makes one folder that only its owner may enter; leaves an existing one as it is. */

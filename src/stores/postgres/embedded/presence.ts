@@ -51,11 +51,12 @@ const ENTER = 'SELECT pg_try_advisory_lock_shared($1) AS "isOpen"'
 const LEAVE = 'SELECT pg_advisory_unlock_shared($1)'
 const SHUT = 'SELECT pg_try_advisory_lock($1) AS "isLast"'
 const OTHERS = `
-SELECT pg_stat_activity.application_name AS "name"
+SELECT coalesce(pg_stat_activity.application_name, '') AS "name"   -- a connection that is ending may hold its lock a little longer
   FROM pg_locks
-  JOIN pg_stat_activity USING (pid)
+  LEFT JOIN pg_stat_activity USING (pid)
  WHERE pg_locks.locktype = 'advisory'
    AND pg_locks.objid = $1
+   AND pg_locks.pid <> pg_backend_pid()
    AND pg_locks.granted`
 
 /** Takes a place at the server, and makes its database if need be. Never rejects. */
@@ -115,8 +116,10 @@ async function makeDatabase(client: pg.Client): Promise<void> {
 /** Whether the process that a presence is named after cannot be seen here. That is a reason to wait for its place, no more: processes in
  *  another container cannot be seen either. */
 function isGone(name: string): boolean {
+  const pid = Number(name.slice(NAME.length))
+  if (!name.startsWith(NAME) || !Number.isInteger(pid)) return true
   try {
-    process.kill(Number(name.slice(NAME.length)), 0)
+    process.kill(pid, 0)
     return false
   } catch (error) {
     return (error as { code?: string }).code === 'ESRCH'
@@ -124,6 +127,20 @@ function isGone(name: string): boolean {
 }
 
 function presenceOn({ client, socket, lost }: Line, connection: EmbeddedConnection): Presence {
+  // The driver takes one question at a time. Callers that ask while an answer is on its way share it.
+  let answering: Promise<boolean> | null = null
+  const askIfAnswers = () => {
+    answering ??= client
+      .query('SELECT')
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => {
+        answering = null
+      })
+    return answering
+  }
   return {
     connection,
     lost,
@@ -131,23 +148,15 @@ function presenceOn({ client, socket, lost }: Line, connection: EmbeddedConnecti
       return socket.closed
     },
     async answers() {
-      if (socket.closed) return false
-      return client.query('SELECT').then(
-        () => true,
-        () => false,
-      )
+      return !socket.closed && askIfAnswers()
     },
     async isLastToLeave() {
+      await answering
       if (socket.closed) return false
       try {
         // Our own place is given up first: then of two that leave at once, the second to ask finds nobody there.
         await client.query(LEAVE, [PRESENCE_LOCK])
-        for (const deadline = deadlineIn(GONE_MS_MAX); ; await pause(GONE_LOOK_MS)) {
-          const { rows } = await client.query<{ isLast: boolean }>(SHUT, [PRESENCE_LOCK])
-          if (rows[0]!.isLast) return true
-          const others = await client.query<{ name: string }>(OTHERS, [PRESENCE_LOCK])
-          if (performance.now() > deadline || !others.rows.some(({ name }) => isGone(name))) return false
-        }
+        return await shutUnlessOccupied(client)
       } catch {
         // The server is gone already, or others are busy bringing it back: nothing left to stop.
         return false
@@ -156,5 +165,17 @@ function presenceOn({ client, socket, lost }: Line, connection: EmbeddedConnecti
     end() {
       socket.destroy()
     },
+  }
+}
+
+/** Locks newcomers out, unless a process that lives has a place. */
+async function shutUnlessOccupied(client: pg.Client): Promise<boolean> {
+  for (const deadline = deadlineIn(GONE_MS_MAX); ; await pause(GONE_LOOK_MS)) {
+    const { rows } = await client.query<{ isLast: boolean }>(SHUT, [PRESENCE_LOCK])
+    if (rows[0]!.isLast) return true
+    const { rows: others } = await client.query<{ name: string }>(OTHERS, [PRESENCE_LOCK])
+    // Nobody left means that the place that was in the way went away between the two questions: the lock is tried again.
+    const isOccupied = others.some(({ name }) => !isGone(name))
+    if (isOccupied || performance.now() > deadline) return false
   }
 }

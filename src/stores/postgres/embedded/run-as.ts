@@ -79,9 +79,8 @@ async function candidates({ layout, binaries, asRoot, users, obstacles }: Choice
   }
   if (asRoot === 'namespace') return runners
   // Under sudo in somebody's home only that somebody gets in, besides root with its full powers.
-  for (const path of [layout.folder, dirname(layout.folder)]) {
-    const { uid, gid } = await stat(path)
-    if (uid === 0) continue
+  const { uid, gid } = await stat(dirname(layout.folder))
+  if (uid !== 0) {
     const isNamed = users.some((user) => user.uid === uid)
     runners.push(asUser(`user ${uid}`, { uid, gid }, isNamed ? [] : namespace.runner?.prefix))
   }

@@ -1,4 +1,9 @@
--- What operators need beyond single jobs: groups of dead jobs, tallies and samples over time, bulk actions, API keys, and an
+import type { Migration } from './migration.js'
+
+export const operate: Migration = {
+  number: 2,
+  name: 'operate',
+  sql: `-- What operators need beyond single jobs: groups of dead jobs, tallies and samples over time, bulk actions, API keys, and an
 -- audit log with details. Nothing here is on the way of a job but two columns that stay empty while it lives.
 
 -- What tells the errors of dead jobs apart. Null until somebody has computed it: core/fingerprint.ts is the one place that can.
@@ -84,3 +89,5 @@ CREATE TABLE :schema.api_keys (
   last_used_at timestamptz,
   CONSTRAINT api_keys_one_for_each_id PRIMARY KEY (id)
 );
+`,
+}

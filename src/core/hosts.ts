@@ -1,8 +1,8 @@
 // Which names this server answers to. A page elsewhere can point a name of its own at 127.0.0.1 and talk to us as if we
 // were its own server; it cannot choose the Host header its browser then sends.
 
-import { checkText } from '../core/check.js'
-import { HoldfastError, show } from '../core/errors.js'
+import { checkText } from './check.js'
+import { HoldfastError, show } from './errors.js'
 
 /** True for a Host header that is ours. `localPort` is null where the connection is not known. */
 export type HostCheck = (host: string | null, localPort: number | null) => boolean

@@ -1,4 +1,9 @@
--- A job's facts are written once, in jobs. Where it stands is one narrow row in exactly one of blocked, scheduled, ready,
+import type { Migration } from './migration.js'
+
+export const lifeOfAJob: Migration = {
+  number: 1,
+  name: 'life_of_a_job',
+  sql: `-- A job's facts are written once, in jobs. Where it stands is one narrow row in exactly one of blocked, scheduled, ready,
 -- running, finished or dead: a move is a delete here and an insert there, so that the tables a claim reads stay small
 -- and nothing that is not claimable is in the way.
 --
@@ -26,7 +31,9 @@ CREATE TABLE :schema.jobs (
   payload    json        NOT NULL,            -- json, not jsonb: cheaper in and out, and no NUL or lone surrogate makes it fail
   options    json,                            -- own limits, key, parents, trace, schedule; null for a plain job
   tags       text[],
-  CONSTRAINT jobs_one_for_each_id PRIMARY KEY (id)
+  CONSTRAINT jobs_one_for_each_id PRIMARY KEY (id),
+  -- Times that are counted with, or shown, must be ones that JavaScript has: one that is not would fail everyone who reads it.
+  CONSTRAINT jobs_made_at_a_time CHECK (created_at >= '1970-01-01 00:00+00' AND created_at < '10000-01-01 00:00+00')
 ) PARTITION BY RANGE (id);
 
 CREATE TABLE :schema.ready (
@@ -39,7 +46,8 @@ CREATE TABLE :schema.ready (
   crashes  smallint,
   moved    boolean     NOT NULL,              -- false while it stands at the place its job was given at first
   queue    text        COLLATE "C" NOT NULL,
-  type     text        COLLATE "C" NOT NULL
+  type     text        COLLATE "C" NOT NULL,
+  CONSTRAINT ready_since_a_time CHECK (since >= '1970-01-01 00:00+00' AND since < '10000-01-01 00:00+00')
 ) WITH (fillfactor = 100, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5, autovacuum_analyze_threshold = 50000);
 
@@ -57,7 +65,8 @@ CREATE TABLE :schema.scheduled (
   retrying boolean     NOT NULL,
   queue    text        COLLATE "C" NOT NULL,
   type     text        COLLATE "C" NOT NULL,
-  CONSTRAINT scheduled_one_for_each_job PRIMARY KEY (id)
+  CONSTRAINT scheduled_one_for_each_job PRIMARY KEY (id),
+  CONSTRAINT scheduled_for_a_time CHECK (run_at >= '1970-01-01 00:00+00' AND run_at < '10000-01-01 00:00+00')
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX scheduled_by_time ON :schema.scheduled (run_at, id);
@@ -69,7 +78,8 @@ CREATE TABLE :schema.blocked (
   cancel_with_parents  boolean  NOT NULL,
   queue                text     COLLATE "C" NOT NULL,
   type                 text     COLLATE "C" NOT NULL,
-  CONSTRAINT blocked_one_for_each_job PRIMARY KEY (id)
+  CONSTRAINT blocked_one_for_each_job PRIMARY KEY (id),
+  CONSTRAINT blocked_until_a_time CHECK (run_at >= '1970-01-01 00:00+00' AND run_at < '10000-01-01 00:00+00')
 );
 
 CREATE TABLE :schema.parents (
@@ -171,6 +181,63 @@ CREATE TABLE :schema.keys (
 CREATE INDEX keys_by_job ON :schema.keys (id);
 CREATE INDEX keys_by_expiry ON :schema.keys (expires_at) WHERE expires_at IS NOT NULL;
 
+-- Which of these keys a transaction that is open elsewhere is writing, by their places from 1 on; \`most\` of them at most. An insert alone
+-- can tell: each is tried, waits for hardly any time, and is undone.
+CREATE FUNCTION :schema.keys_in_writing(queues text[], wanted text[], most integer)
+  RETURNS SETOF integer
+  LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp
+  SET lock_timeout = '1ms'
+AS $$
+DECLARE
+  seen integer := 0;
+BEGIN
+  FOR place IN 1 .. cardinality(wanted) LOOP
+    BEGIN
+      INSERT INTO :schema.keys (queue, key, id) VALUES (queues[place], wanted[place], gen_random_uuid()) ON CONFLICT DO NOTHING;
+      RAISE SQLSTATE 'HF000';
+    EXCEPTION
+      WHEN SQLSTATE 'HF000' THEN
+        NULL;
+      WHEN lock_not_available THEN
+        RETURN NEXT place;
+        seen := seen + 1;
+        EXIT WHEN seen >= most;
+    END;
+  END LOOP;
+END
+$$;
+
+-- Removes those of these keys that have expired, or whose job is not there, unless somebody is at it or the job that asks is known: that one is sent again, and
+-- takes no key. It runs with the owner's rights, so that who may only enqueue needs none to remove or lock anything.
+CREATE FUNCTION :schema.free_expired_keys(at_time timestamptz, queues text[], wanted text[], ids uuid[])
+  RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF NOT has_table_privilege(session_user, ':schema.keys', 'DELETE') THEN
+    at_time := NULL;
+  END IF;
+  DELETE FROM :schema.keys
+   WHERE ctid = ANY (ARRAY(
+     SELECT keys.ctid
+       FROM unnest(queues, wanted, ids) AS asked (queue, key, id)
+      CROSS JOIN LATERAL (
+        SELECT keys.ctid
+          FROM :schema.keys
+         WHERE keys.queue = asked.queue AND keys.key = asked.key
+           AND (keys.expires_at <= coalesce(at_time, clock_timestamp())
+                OR keys.expires_at IS NULL AND NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = keys.id))
+           FOR UPDATE SKIP LOCKED
+      ) AS keys
+      WHERE NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = asked.id)));
+END
+$$;
+
+REVOKE EXECUTE ON FUNCTION :schema.keys_in_writing(text[], text[], integer) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION :schema.free_expired_keys(timestamptz, text[], text[], uuid[]) FROM PUBLIC;
+
 CREATE TABLE :schema.queues (
   name     text    COLLATE "C" NOT NULL,
   paused   boolean NOT NULL DEFAULT false,
@@ -181,12 +248,15 @@ CREATE TABLE :schema.queues (
 CREATE TABLE :schema.schedules (
   name     text COLLATE "C" NOT NULL,
   settings json NOT NULL,                     -- the schedule as its author wrote it
+  queue    text COLLATE "C" GENERATED ALWAYS AS (settings->>'queue') STORED,
   paused   boolean NOT NULL DEFAULT false,
   next_at  timestamptz,
   last_at  timestamptz,
   last_job uuid,
   CONSTRAINT schedules_one_for_each_name PRIMARY KEY (name)
 );
+
+CREATE INDEX schedules_by_time ON :schema.schedules (next_at) WHERE NOT paused;
 
 CREATE TABLE :schema.ticks (
   schedule text        COLLATE "C" NOT NULL,
@@ -229,6 +299,19 @@ AS $$
           || '-0000-0000-000000000000')::uuid
 $$;
 
+-- To be called whenever a partition is attached or detached. What a session may write to a default partition depends on the other
+-- partitions; PostgreSQL tells sessions to read that anew for a default partition itself, and forgets the partitions it is cut into:
+-- updates of rows in them would fail in sessions that are open. Any change to a table makes them read it anew.
+CREATE FUNCTION :schema.renew_rest(part text) RETURNS void
+  LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  EXECUTE format('ALTER TABLE %I.%I SET (autovacuum_analyze_scale_factor = 0.1)', ':schema_text', part || '_rest_old');
+  EXECUTE format('ALTER TABLE %I.%I SET (autovacuum_analyze_scale_factor = 0.1)', ':schema_text', part || '_rest_new');
+END
+$$;
+
 -- Makes the partitions of a day, if they are missing. They are made apart and attached, because attaching lets reads and
 -- writes of the other days go on. Rows of the day that fell into the default partition meanwhile move over, unless they are
 -- so many that moving them would hold everyone up: then the day stays where it is, and pruning takes it row by row.
@@ -258,6 +341,7 @@ BEGIN
       USING :schema.day_floor(day), :schema.day_floor(day + 1);
     EXECUTE format('ALTER TABLE %1$I.%2$I ATTACH PARTITION %1$I.%3$I FOR VALUES FROM (%4$L) TO (%5$L)',
                    ':schema_text', part, target, :schema.day_floor(day), :schema.day_floor(day + 1));
+    PERFORM :schema.renew_rest(part);
     made := true;
   END LOOP;
   RETURN made;
@@ -302,10 +386,40 @@ BEGIN
 END
 $$;
 
-CREATE TABLE :schema.jobs_rest     PARTITION OF :schema.jobs     DEFAULT;
-CREATE TABLE :schema.finished_rest PARTITION OF :schema.finished DEFAULT;
-CREATE TABLE :schema.attempts_rest PARTITION OF :schema.attempts DEFAULT;
-CREATE TABLE :schema.logs_rest     PARTITION OF :schema.logs     DEFAULT;
-CREATE TABLE :schema.progress_rest PARTITION OF :schema.progress DEFAULT;
+-- The default partitions. To attach a day PostgreSQL reads them from one end to the other, for ids of that day, while everyone waits;
+-- a table with a constraint that rules such ids out is spared. So what is old lies apart in _rest_old, with such a constraint, and its
+-- bound follows the days (0009_raise_rest.ts): however many jobs were carried, only the few rows of _rest_new are read.
+CREATE TABLE :schema.jobs_rest     PARTITION OF :schema.jobs     DEFAULT PARTITION BY RANGE (id);
+CREATE TABLE :schema.finished_rest PARTITION OF :schema.finished DEFAULT PARTITION BY RANGE (id);
+CREATE TABLE :schema.attempts_rest PARTITION OF :schema.attempts DEFAULT PARTITION BY RANGE (id);
+CREATE TABLE :schema.logs_rest     PARTITION OF :schema.logs     DEFAULT PARTITION BY RANGE (id);
+CREATE TABLE :schema.progress_rest PARTITION OF :schema.progress DEFAULT PARTITION BY RANGE (id);
+
+CREATE TABLE :schema.jobs_rest_new     PARTITION OF :schema.jobs_rest     DEFAULT;
+CREATE TABLE :schema.finished_rest_new PARTITION OF :schema.finished_rest DEFAULT;
+CREATE TABLE :schema.attempts_rest_new PARTITION OF :schema.attempts_rest DEFAULT;
+CREATE TABLE :schema.logs_rest_new     PARTITION OF :schema.logs_rest     DEFAULT;
+CREATE TABLE :schema.progress_rest_new PARTITION OF :schema.progress_rest DEFAULT;
+
+CREATE TABLE :schema.jobs_rest_old     PARTITION OF :schema.jobs_rest    
+  (CONSTRAINT before_00000000000000000000000000000000 CHECK (id < '00000000-0000-0000-0000-000000000000'))
+  FOR VALUES FROM (MINVALUE) TO ('00000000-0000-0000-0000-000000000000');
+CREATE TABLE :schema.finished_rest_old PARTITION OF :schema.finished_rest
+  (CONSTRAINT before_00000000000000000000000000000000 CHECK (id < '00000000-0000-0000-0000-000000000000'))
+  FOR VALUES FROM (MINVALUE) TO ('00000000-0000-0000-0000-000000000000');
+CREATE TABLE :schema.attempts_rest_old PARTITION OF :schema.attempts_rest
+  (CONSTRAINT before_00000000000000000000000000000000 CHECK (id < '00000000-0000-0000-0000-000000000000'))
+  FOR VALUES FROM (MINVALUE) TO ('00000000-0000-0000-0000-000000000000');
+CREATE TABLE :schema.logs_rest_old     PARTITION OF :schema.logs_rest    
+  (CONSTRAINT before_00000000000000000000000000000000 CHECK (id < '00000000-0000-0000-0000-000000000000'))
+  FOR VALUES FROM (MINVALUE) TO ('00000000-0000-0000-0000-000000000000');
+CREATE TABLE :schema.progress_rest_old PARTITION OF :schema.progress_rest
+  (CONSTRAINT before_00000000000000000000000000000000 CHECK (id < '00000000-0000-0000-0000-000000000000'))
+  FOR VALUES FROM (MINVALUE) TO ('00000000-0000-0000-0000-000000000000');
+
+-- Finished jobs in the default partition go one by one, oldest first. (The other half of it: 0004_rest_by_time.ts.)
+CREATE INDEX finished_rest_old_by_time ON :schema.finished_rest_old (finished_at);
 
 SELECT :schema.open_day((clock_timestamp() AT TIME ZONE 'UTC')::date + days) FROM generate_series(-1, 3) AS days;
+`,
+}

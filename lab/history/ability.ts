@@ -1,0 +1,186 @@
+// When each worker of a run could take a job: it was up, nothing kept it from the store, and one of its slots was idle. Whoever
+// watches over the workers tells of the first two by the store's clock; the third is known from the leases they held.
+
+import type { Busy, FaultTold, RunBegun, WorkerGone, WorkerUp } from './events.js'
+
+/** A span of store time. */
+interface Span {
+  readonly from: number
+  readonly to: number
+}
+
+/** Spans that do not overlap, in order, with how long they are together up to each. */
+export class Spans {
+  readonly #spans: readonly Span[]
+  readonly #sums: Float64Array
+
+  constructor(spans: readonly Span[]) {
+    this.#spans = joined(spans)
+    this.#sums = new Float64Array(this.#spans.length + 1)
+    this.#spans.forEach(({ from, to }, index) => {
+      this.#sums[index + 1] = this.#sums[index]! + to - from
+    })
+  }
+
+  /** How much of the time from one moment to another is within them. */
+  within(from: number, to: number): number {
+    return Math.max(0, this.#upTo(to) - this.#upTo(from))
+  }
+
+  #upTo(at: number): number {
+    let low = 0
+    let high = this.#spans.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#spans[middle]!.from < at) low = middle + 1
+      else high = middle
+    }
+    const last = this.#spans[low - 1]
+    return last === undefined ? 0 : this.#sums[low - 1]! + Math.min(at, last.to) - last.from
+  }
+}
+
+function joined(spans: readonly Span[]): Span[] {
+  const sorted = [...spans].filter(({ from, to }) => to > from).sort((a, b) => a.from - b.from)
+  const result: { from: number; to: number }[] = []
+  for (const { from, to } of sorted) {
+    const last = result[result.length - 1]
+    if (last !== undefined && from <= last.to) last.to = Math.max(last.to, to)
+    else result.push({ from, to })
+  }
+  return result
+}
+
+/** A change of what a worker may be held to: by so much, at this time. */
+interface Change {
+  readonly at: number
+  readonly by: number
+}
+
+interface Known {
+  readonly up: WorkerUp
+  downAt: number
+  /** Leases taken (+1) and ended (−1). */
+  readonly held: Change[]
+}
+
+export class Ability {
+  readonly #terms: NonNullable<RunBegun['lateness']>
+  /** In the order they came up: one that stood still comes up again under its name. */
+  readonly #workers: Known[] = []
+  readonly #held = new Map<string, Change[]>()
+  readonly #faults: { readonly begun: FaultTold; to: number }[] = []
+  readonly #busy: Span[] = []
+  readonly #pauses = new Map<string, { from: number; to: number }[]>()
+  readonly #idle = new Map<string, Spans>()
+
+  constructor(terms: NonNullable<RunBegun['lateness']>) {
+    this.#terms = terms
+  }
+
+  /** A lease was taken or ended. */
+  holds(worker: string, at: number, by: 1 | -1): void {
+    const held = this.#held.get(worker)
+    if (held === undefined) this.#held.set(worker, [{ at, by }])
+    else held.push({ at, by })
+  }
+
+  paused(queue: string, at: number, isPaused: boolean): void {
+    const pauses = this.#pauses.get(queue) ?? []
+    this.#pauses.set(queue, pauses)
+    const last = pauses[pauses.length - 1]
+    const isOpen = last !== undefined && last.to === Number.POSITIVE_INFINITY
+    if (isPaused && !isOpen) pauses.push({ from: at, to: Number.POSITIVE_INFINITY })
+    else if (!isPaused && isOpen) last.to = at
+  }
+
+  /** Takes a line of whoever watches over the workers. */
+  told(event: WorkerUp | WorkerGone | FaultTold | Busy): void {
+    if (event.ev === 'worker.up') {
+      const held = this.#held.get(event.worker) ?? []
+      this.#workers.push({ up: event, downAt: Number.POSITIVE_INFINITY, held })
+    } else if (event.ev === 'worker.down') {
+      const known = this.#workers.findLast(({ up }) => up.worker === event.worker)
+      if (known !== undefined) known.downAt = Math.min(known.downAt, event.storeAt)
+    } else if (event.ev === 'busy') {
+      this.#busy.push({ from: event.storeAt, to: event.untilAt })
+    } else if (event.ev === 'fault.begin') {
+      if (event.disables !== undefined) this.#faults.push({ begun: event, to: Number.POSITIVE_INFINITY })
+    } else {
+      const fault = this.#faults.find(({ begun, to }) => begun.index === event.index && to === Number.POSITIVE_INFINITY)
+      if (fault !== undefined) fault.to = (event.storeAt ?? fault.to) + this.#terms.recoverMs
+    }
+  }
+
+  /** A fault of whose end nobody told is over when everything is whole. */
+  endsBy(healedAt: number | null): void {
+    for (const fault of this.#faults) {
+      if (fault.to === Number.POSITIVE_INFINITY && healedAt !== null) fault.to = healedAt + this.#terms.recoverMs
+    }
+  }
+
+  /** When some worker that takes such jobs had been able to for long enough, while the queue was not paused. */
+  idle(queue: string, type: string): Spans {
+    const able = this.#workers.filter(({ up }) => serves(up, queue, type))
+    // Most queues and types have the same workers.
+    const name = `${queue}\0${able.map(({ up }) => up.worker).join('\0')}`
+    let idle = this.#idle.get(name)
+    if (idle === undefined) {
+      const pauses = (this.#pauses.get(queue) ?? []).flatMap(({ from, to }) => edges(from, to + this.#terms.graceMs))
+      idle = new Spans(able.flatMap((known) => this.#spansOf(known, known.up.slots, pauses)))
+      this.#idle.set(name, idle)
+    }
+    return idle
+  }
+
+  /** When the worker was up and nothing kept it from the store. */
+  whole(worker: string): Spans {
+    const lives = this.#workers.filter(({ up }) => up.worker === worker)
+    return new Spans(lives.flatMap((known) => this.#spansOf(known, Number.POSITIVE_INFINITY, [])))
+  }
+
+  /** Where nothing was against it for longer than the grace, from then on. */
+  #spansOf({ up, downAt, held }: Known, slots: number, also: readonly Change[]): Span[] {
+    const struck = this.#faults.filter(({ begun }) => begun.disables === 'all' || begun.disables === up.of)
+    const against: Change[] = [
+      ...struck.flatMap(({ begun, to }) => edges(begun.storeAt ?? begun.mono, to)),
+      ...this.#busy.flatMap(({ from, to }) => edges(from, to)),
+    ]
+    const changes = [
+      ...[...against, ...also].map((change) => ({ ...change, isLease: false })),
+      ...(slots === Number.POSITIVE_INFINITY ? [] : held).map((change) => ({ ...change, isLease: true })),
+      { at: up.storeAt, by: 0, isLease: false },
+    ].sort((a, b) => a.at - b.at)
+    const spans: Span[] = []
+    let isAgainst = 0
+    let leases = 0
+    let openSince: number | null = null
+    const close = (at: number) => {
+      const from = openSince === null ? at : openSince + this.#terms.graceMs
+      if (from < at) spans.push({ from, to: at })
+      openSince = null
+    }
+    for (const { at, by, isLease } of changes) {
+      if (at >= downAt) break
+      if (isLease) leases += by
+      else isAgainst += by
+      if (at < up.storeAt) continue
+      const isOpen = isAgainst === 0 && leases < slots
+      if (isOpen && openSince === null) openSince = Math.max(at, up.storeAt)
+      else if (!isOpen && openSince !== null) close(at)
+    }
+    if (openSince !== null) close(downAt)
+    return spans
+  }
+}
+
+function serves({ queues, types }: WorkerUp, queue: string, type: string): boolean {
+  return queues.includes(queue) && (types === null || types.includes(type))
+}
+
+function edges(from: number, to: number): Change[] {
+  return [
+    { at: from, by: 1 },
+    { at: to, by: -1 },
+  ]
+}

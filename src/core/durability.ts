@@ -1,0 +1,22 @@
+// What is less durable than promised, in words for people: the same in the log, on the dashboard and in the terminal.
+
+import type { PostgresHealth } from './operating.js'
+
+/** Whether commits with this synchronous_commit wait for less than with `on`. */
+export function isLessThanOn(synchronousCommit: string): boolean {
+  return synchronousCommit !== 'on' && synchronousCommit !== 'remote_apply'
+}
+
+/** What a server's settings take from the promise that an accepted job survives; null when they take nothing. */
+export function describeReduced({ settings }: PostgresHealth): string | null {
+  const { fsync, fullPageWrites, synchronousCommit, synchronousCommitOfRole } = settings
+  if (!fsync) return 'fsync is off: a crash of the machine may lose accepted jobs and damage the database'
+  if (!fullPageWrites) return 'full_page_writes is off: a power cut may leave pages half written'
+  if (isLessThanOn(synchronousCommit)) {
+    return `synchronous_commit is ${synchronousCommit} and could not be turned on: a crash or a failover may lose accepted jobs`
+  }
+  if (isLessThanOn(synchronousCommitOfRole)) {
+    return `synchronous_commit is ${synchronousCommitOfRole} for this role: jobs enqueued in your own transactions may be lost by a crash or a failover; all others are committed with ${synchronousCommit}`
+  }
+  return null
+}

@@ -1,0 +1,8 @@
+// The heartbeat thread of a program that was bundled: one text without imports. scripts/build.js makes it of this file and puts it
+// into worker/heartbeat-code.ts.
+
+import { openExtender } from './stores/postgres/extender.js'
+import { systemPorts } from './system-ports.js'
+import { runHeartbeat } from './worker/run-heartbeat.js'
+
+runHeartbeat(systemPorts, { postgres: (settings) => openExtender(settings as Parameters<typeof openExtender>[0]) })

@@ -1,0 +1,20 @@
+// among: which jobs are in some queues. One statement that finds a job of another queue no more than one that does not exist.
+
+import type { Database } from './database.js'
+import { arrayOf, plainArrayOf, statement } from './statement.js'
+
+const AMONG = statement(
+  'among',
+  `
+SELECT found.id
+  FROM unnest($1::uuid[]) AS asked (id)
+ CROSS JOIN LATERAL (SELECT jobs.id FROM :schema.jobs WHERE jobs.id = asked.id AND jobs.queue = ANY ($2::text[]) OFFSET 0) AS found`,
+)
+
+export async function among(
+  db: Database,
+  ids: readonly string[],
+  queues: readonly string[],
+): Promise<readonly string[]> {
+  return (await db.send('look', AMONG, [plainArrayOf(ids), arrayOf(queues)])).map(([id]) => id!)
+}

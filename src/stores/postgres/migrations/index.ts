@@ -1,0 +1,25 @@
+// The schema's migrations in the order of their numbers: one file each, NNNN_what.ts.
+
+import { lifeOfAJob } from './0001_life_of_a_job.js'
+import { operate } from './0002_operate.js'
+import { closeDays } from './0003_close_days.js'
+import { restByTime } from './0004_rest_by_time.js'
+import { cancels } from './0005_cancels.js'
+import { linkChecks } from './0006_link_checks.js'
+import { unblockFunction } from './0007_unblock.js'
+import { tenants } from './0008_tenants.js'
+import { raiseRest } from './0009_raise_rest.js'
+import type { Migration } from './migration.js'
+
+/** The migrations this version of the package knows, in order. */
+export const MIGRATIONS: readonly Migration[] = [
+  lifeOfAJob,
+  operate,
+  closeDays,
+  restByTime,
+  cancels,
+  linkChecks,
+  unblockFunction,
+  tenants,
+  raiseRest,
+]

@@ -1,0 +1,20 @@
+// A random text that all processes on this schema share.
+
+import type { Database } from './database.js'
+import { statement } from './statement.js'
+
+const READ = statement('shared_secret', "SELECT value FROM :schema.secrets WHERE name = 'shared'")
+const MAKE = statement(
+  'make_shared_secret',
+  `
+INSERT INTO :schema.secrets (name, value) VALUES ('shared', gen_random_uuid()::text || gen_random_uuid()::text)
+    ON CONFLICT DO NOTHING`,
+)
+
+/** The migration made one; where it was removed, which makes what was sealed with it void, another is made. */
+export async function sharedSecret(db: Database): Promise<string> {
+  const [known] = await db.send('look', READ, [])
+  if (known !== undefined) return known[0]!
+  await db.send('operate', MAKE, [])
+  return (await db.send('look', READ, []))[0]![0]!
+}

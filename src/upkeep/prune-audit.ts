@@ -1,0 +1,30 @@
+// The audit log is kept for a year, or as long as was said, and goes in small bites from its oldest line on.
+
+import { isHoldfastError } from '../core/errors.js'
+import type { Ports } from '../core/ports.js'
+import type { Store } from '../core/store.js'
+import { jittered } from './loop.js'
+
+/** However young: so many lines are some gigabytes, and nobody reads that far back. */
+const LINES_MAX = 10_000_000
+const WAIT_MS = 600_000
+/** While there are more to go. */
+const SOON_MS = 1_000
+
+interface PruneAuditDeps {
+  readonly store: Store
+  readonly ports: Ports
+  readonly keptMs: number
+}
+
+/** Prunes the audit log once and returns how long to wait. */
+export async function pruneAuditOnce({ store, ports, keptMs }: PruneAuditDeps): Promise<number> {
+  try {
+    const lines = await store.pruneAudit({ keptMs, linesMax: LINES_MAX })
+    return jittered(lines > 0 ? SOON_MS : WAIT_MS, ports)
+  } catch (error) {
+    // Only the owner may: a worker with a role of its own leaves it to the processes that have more.
+    if (!isHoldfastError(error, 'access_denied')) throw error
+    return jittered(WAIT_MS, ports)
+  }
+}
