@@ -1,5 +1,5 @@
-// Doing something to jobs: to a few by their ids, one after the other, or to all that match a filter as one bulk action,
-// after it was said how many that would be.
+// Actions on jobs (cancel, requeue, discard): on some by id, one after the other, or on all that match a filter as one bulk
+// action, after asking with the count.
 
 import type { Command } from 'commander'
 import { isHoldfastError } from '../core/errors.js'
@@ -7,16 +7,17 @@ import { isEveryJob } from '../core/filter-match.js'
 import type { JobFilter } from '../core/job.js'
 import type { BulkAction, BulkView } from '../core/operating.js'
 import type { Holdfast } from '../holdfast.js'
-import { type ActorFlags, addByOption, byOption } from './actor.js'
-import { wholeNumber } from './arguments.js'
-import { type Cli, writeJson } from './command.js'
-import { addYesOption, type ConfirmFlags, confirm } from './confirm.js'
-import { addStoreOptions, type StoreFlags, withStore } from './connection.js'
+import type { Cli } from './command.js'
 import { CliError } from './errors.js'
 import { EXIT, exitCodeOf } from './exit-codes.js'
-import { addFilterOptions, type FilterFlags, readJobFilter } from './filters.js'
 import { exitCodeOfBulk, followBulk, isOver } from './follow-bulk.js'
-import { findId } from './job-ids.js'
+import { type ActorFlags, addByOption, byOption } from './input/actor.js'
+import { given, wholeNumber } from './input/arguments.js'
+import { addYesOption, type ConfirmFlags, confirm } from './input/confirm.js'
+import { addStoreOptions, type StoreFlags, withStore } from './input/connection.js'
+import { addFilterOptions, type FilterFlags, readJobFilter } from './input/filters.js'
+import { findJobId } from './input/ids.js'
+import { writeJson } from './output/json.js'
 
 export interface ActFlags extends StoreFlags, FilterFlags, ConfirmFlags, ActorFlags {
   readonly all?: boolean
@@ -26,29 +27,41 @@ export interface ActFlags extends StoreFlags, FilterFlags, ConfirmFlags, ActorFl
   readonly wait: boolean
 }
 
-/** What is done to jobs, and how. */
+/** An action on jobs. */
 export interface Act {
   readonly action: BulkAction
-  /** As in "3 jobs …". */
+  /** As in "3 requeued". */
   readonly past: string
-  /** Does it to one job and says what came of it. */
+  /** Does it to one job; the fields it returns are printed with --json. */
   readonly one: (holdfast: Holdfast, id: string, by: { readonly by: string }) => Promise<object>
-  /** What filters are narrowed to beforehand. */
+  /** The states a filter is limited to when it names none. */
   readonly only?: Pick<JobFilter, 'states'>
+}
+
+/** Requeueing dead jobs, for `jobs requeue` and `dlq requeue`. */
+export const REQUEUE: Act = {
+  action: 'requeue',
+  past: 'requeued',
+  only: { states: ['dead'] },
+  one: async (holdfast, id, by) => ({ result: 'requeued', ...(await holdfast.requeue(id, by)) }),
 }
 
 /** Adds the ids and options of such a command. */
 export function addActOptions(command: Command, { states = true }: { readonly states?: boolean } = {}): Command {
   command
-    .argument('[ids...]', 'ids, or the last 6 to 12 characters of recent ones')
+    .argument('[ids...]', 'ids of jobs, or the last 6 to 12 characters of recent ones')
     .option('--all', 'every job, instead of a filter')
-    .option('--per-second <number>', 'of a filter: so many jobs a second (default: as fast as it goes)', wholeNumber)
-    .option('--limit <number>', 'of a filter: at most so many jobs, the newest first', wholeNumber)
-    .option('--dry-run', 'do nothing, say how many jobs it would be')
-    .option('--no-wait', 'of a filter: do not wait until it is done, print the id of the bulk action')
+    .option(
+      '--per-second <number>',
+      'with a filter: at most this many jobs a second (default: as fast as possible)',
+      wholeNumber,
+    )
+    .option('--limit <number>', 'with a filter: at most this many jobs, the newest first', wholeNumber)
+    .option('--dry-run', 'change nothing, print how many jobs it would change')
+    .option('--no-wait', 'with a filter: print the id of the bulk action and do not wait for it')
   addYesOption(command)
   addByOption(command)
-  addStoreOptions(command, { json: 'print { jobs }, or of a filter { bulk }, as JSON' })
+  addStoreOptions(command, { json: 'print { jobs }, or with a filter { bulk }, as JSON' })
   return addFilterOptions(command, { states })
 }
 
@@ -57,9 +70,9 @@ export async function actOnJobs(cli: Cli, act: Act, ids: readonly string[], flag
   const filter = { ...act.only, ...readJobFilter(flags) }
   const isFiltered = flags.all === true || !isEveryJob(readJobFilter(flags))
   if (ids.length > 0 === isFiltered) {
-    throw new CliError(ids.length > 0 ? 'ids and a filter both say which jobs' : 'nothing says which jobs', {
+    throw new CliError(ids.length > 0 ? 'ids and a filter cannot be combined' : 'it is not said which jobs to change', {
       exitCode: EXIT.usage,
-      hint: `give ids, or a --filter, or --all to ${act.action} every job that can be`,
+      hint: `give ids, or a --filter, or --all to ${act.action} every job whose state allows it`,
     })
   }
   await withStore(flags, { mustExist: true }, async (holdfast) => {
@@ -72,7 +85,7 @@ export async function actOnJobs(cli: Cli, act: Act, ids: readonly string[], flag
 async function showEach(cli: Cli, holdfast: Holdfast, ids: readonly string[], flags: ActFlags): Promise<void> {
   const jobs: object[] = []
   for (const typed of ids) {
-    const id = await findId(holdfast, typed)
+    const id = await findJobId(holdfast, typed)
     const job = await holdfast.get(id)
     jobs.push({ id, state: job?.state ?? null })
     if (flags.json !== true) cli.stdout.line(`${id}  ${job?.state ?? 'missing'}`)
@@ -92,11 +105,11 @@ async function actOnEach(
   let refused = 0
   for (const typed of ids) {
     try {
-      const id = await findId(holdfast, typed)
+      const id = await findJobId(holdfast, typed)
       results.push({ id, ...(await one(holdfast, id, byOption(flags))) })
       if (flags.json !== true) cli.stdout.line(id)
     } catch (error) {
-      // Alone it is the command's own failure; among others they must not go down with it.
+      // For a single job it is the command's failure. Among several, the others must still be done.
       if (ids.length === 1 || !isRefusal(error)) throw error
       refusal ??= error
       refused++
@@ -129,7 +142,8 @@ async function actOnMatching(
   const preview = await holdfast.bulk({ action, filter, dryRun: true })
   const { matches, can, isExact } = preview
   const count = Math.min(can, flags.limit ?? can)
-  const text = `${isExact ? '' : 'at least '}${jobsText(matches)} match; ${number(count)} can be ${past}`
+  const verb = matches === 1 ? 'matches' : 'match'
+  const text = `${isExact ? '' : 'at least '}${jobsText(matches)} ${verb}; ${number(count)} can be ${past}`
   if (flags.dryRun === true || can === 0) {
     if (flags.json === true) writeJson(cli, { dryRun: flags.dryRun === true, action, ...preview, bulk: null })
     else (flags.dryRun === true ? cli.stdout : cli.stderr).line(text)
@@ -137,11 +151,7 @@ async function actOnMatching(
   }
   if (!(await confirm(cli, `${text}. ${capital(action)} them?`, flags))) return
   const { perSecond, limit } = flags
-  const request = {
-    ...{ action, filter, all: flags.all === true },
-    ...(perSecond === undefined ? {} : { perSecond }),
-    ...(limit === undefined ? {} : { limit }),
-  }
+  const request = { action, filter, all: flags.all === true, ...given({ perSecond, limit }) }
   const { id } = await holdfast.bulk(request, byOption(flags))
   if (flags.json !== true) cli.stdout.line(id)
   const view = flags.wait ? await followBulk(cli, holdfast, id, flags) : await holdfast.getBulk(id)
@@ -155,7 +165,7 @@ function describeBulk(bulk: BulkView, past: string): string {
   if (bulk.state === 'done') return counts
   if (bulk.state === 'failed') return `failed after ${counts}: ${bulk.error}`
   if (bulk.state === 'cancelled') return `cancelled after ${counts}`
-  return `${counts} so far; workers go on with it: \`holdfast bulk show ${bulk.id}\`, or \`bulk cancel\` to end it`
+  return `${counts} so far; workers continue with it: \`holdfast bulk show ${bulk.id}\` shows how far it is, \`bulk cancel\` ends it`
 }
 
 function jobsText(count: number): string {

@@ -1,22 +1,21 @@
-// What a command of the program is, and what it is given.
+// What a command is, and what every command is given.
 
 import type { Command } from 'commander'
-import { addEarlyOptions } from './early-options.js'
-import type { Output } from './terminal.js'
-import { visibleJson } from './terminal.js'
+import { addEarlyOptions } from './input/connection.js'
+import type { Output } from './output/terminal.js'
 
-/** What every command writes to. */
+/** The two outputs of a command. */
 export interface Cli {
-  /** What was asked for, and nothing else: a script reads it. */
+  /** Data: what the command was asked for, and nothing else. Scripts read it. */
   readonly stdout: Output
-  /** Everything people should know beside it. */
+  /** Everything else, for people. */
   readonly stderr: Output
 }
 
-/** Adds one command, with its arguments, options, help and action, to the program or to a group of it. */
+/** Adds one command, with its arguments, options, help and action, to the program or to a group. */
 export type AddCommand = (parent: Command, cli: Cli) => void
 
-/** A group of commands, and what its help says. */
+/** A group of commands: a noun with its verbs. */
 interface Group {
   readonly name: string
   readonly summary: string
@@ -36,21 +35,8 @@ export function addGroup(parent: Command, cli: Cli, group: Group): Command {
 
 type Examples = readonly (readonly [line: string, purpose: string])[]
 
-/** Examples below a command's help: what to type, and what it is good for. */
+/** Adds examples below a command's help: what to type, and what for. */
 export function addExamples(command: Command, examples: Examples): void {
   const lines = examples.map(([line, purpose]) => `  # ${purpose}\n  $ ${line}`)
   command.addHelpText('after', `\nExamples:\n${lines.join('\n')}`)
-}
-
-/** The version of the JSON the commands write. It changes when a field goes or changes its meaning, not when one comes. */
-const SCHEMA_VERSION = 1
-
-/** The one JSON document a command answers with. */
-export function writeJson({ stdout }: Cli, document: object): void {
-  stdout.line(visibleJson({ schemaVersion: SCHEMA_VERSION, ...document }))
-}
-
-/** One of many JSON documents, each on a line of its own. */
-export function writeJsonLine({ stdout }: Cli, document: object): void {
-  stdout.line(visibleJson({ schemaVersion: SCHEMA_VERSION, ...document }, 0))
 }

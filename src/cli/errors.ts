@@ -1,19 +1,19 @@
-// Errors as the command shows them: what happened, its code, where, and what to do. On stderr, without a stack unless asked.
+// Errors as a command prints them on stderr: what failed, its code, which store, what to do. The stack only with --verbose.
 
 import { type ErrorCode, isHoldfastError } from '../core/errors.js'
 import { EXIT, type ExitCode, exitCodeOf } from './exit-codes.js'
-import { type Output, visible } from './terminal.js'
+import { type Output, visible } from './output/terminal.js'
 
 interface CliErrorOptions {
   readonly exitCode: ExitCode
   /** What to do about it. */
   readonly hint?: string
-  /** The store it happened at, without its password. */
+  /** The store, without its password. */
   readonly store?: string
   readonly cause?: unknown
 }
 
-/** A failure of the command itself, or of a call with more to say than the call knew. */
+/** A failure of the command itself, or of a library call to which the command adds something. */
 export class CliError extends Error {
   override readonly name = 'CliError'
   readonly exitCode: ExitCode
@@ -29,17 +29,17 @@ export class CliError extends Error {
 }
 
 const HINTS: Partial<Record<ErrorCode, string>> = {
-  store_unavailable: 'or name another store with --url, HOLDFAST_URL or DATABASE_URL',
-  access_denied: 'or name another store with --url, HOLDFAST_URL or DATABASE_URL',
-  job_not_found: 'check the id and the store: finished jobs are pruned after their retention',
-  schedule_not_found: '`holdfast schedules list` shows those there are',
+  store_unavailable: 'check that it runs, or name another store with --url, HOLDFAST_URL or DATABASE_URL',
+  access_denied: 'check user and password, or name another store with --url, HOLDFAST_URL or DATABASE_URL',
+  job_not_found: 'check the id and the store; finished jobs are deleted after their retention',
+  schedule_not_found: '`holdfast schedules list` shows all of them',
   bulk_not_found: '`holdfast bulk list` shows the newest',
-  key_not_found: '`holdfast keys list` shows those there are',
+  key_not_found: '`holdfast keys list` shows all of them',
   invalid_filter: '`holdfast jobs list --help` explains filters',
-  wait_timeout: 'the job goes on: look at it with `holdfast jobs show`',
+  wait_timeout: 'the job keeps running: `holdfast jobs show` shows it',
 }
 
-/** Writes an error for people and returns the exit code that tells it to programs. */
+/** Prints an error for people and returns the exit code for programs. */
 export function reportError(thrown: unknown, stderr: Output, { verbose }: { readonly verbose: boolean }): ExitCode {
   const own = thrown instanceof CliError ? thrown : null
   const cause = own?.cause ?? thrown
@@ -61,7 +61,7 @@ function message(thrown: unknown): string {
   if (!(thrown instanceof Error)) return visible(String(thrown))
   const isNamed = thrown instanceof CliError || isHoldfastError(thrown)
   const text = isNamed ? thrown.message : `${thrown.name}: ${thrown.message}`
-  // Some quote the last lines of a server's log.
+  // Some messages quote the last lines of a server's log.
   return text.split('\n').map(visible).join('\n       ')
 }
 

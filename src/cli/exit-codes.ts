@@ -1,4 +1,4 @@
-// What the command's exit code says: the one part of its answer that every script reads.
+// Exit codes: the part of the answer that every script reads.
 
 import type { ErrorCode } from '../core/errors.js'
 
@@ -18,20 +18,20 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** The list as the help shows it. */
+/** The list for the help. */
 export const EXIT_CODES_HELP: string = `Exit codes:
-  0    done; of a worker: told to stop, drained
-  1    unexpected: a fault in Holdfast, or in a module it was given
-  2    usage: an unknown command, a wrong option or filter, a question nobody can be asked without --yes
+  0    done; for a worker: asked to stop, and drained
+  1    unexpected: a bug in Holdfast, or in a module of yours
+  2    usage: an unknown command, a wrong option or filter, or --yes is missing where it cannot ask
   3    not found: no such job, queue, schedule, key, bulk action, store or file
-  4    cannot connect: the store is away, denies access or takes no writes
+  4    cannot connect: the store is unavailable, denies access or is read-only
   5    conflict: the job's state does not allow it, it ended badly, or a port is taken
   6    partially done: some of the jobs were refused
-  7    a check failed: of doctor, or the schema is too new, missing or behind
+  7    a check failed: in doctor, or the schema is missing, too old or too new
   124  timeout
-  130  interrupted at once by a second Ctrl-C (143: by a second SIGTERM)`
+  130  interrupted by a second Ctrl-C (143: by a second SIGTERM)`
 
-// Complete by its type: whoever adds an error code decides here what scripts see.
+// The type makes it complete: a new error code needs an exit code here.
 const BY_ERROR: Readonly<Record<ErrorCode, ExitCode>> = {
   invalid_option: EXIT.usage,
   invalid_name: EXIT.usage,
@@ -71,7 +71,7 @@ const BY_ERROR: Readonly<Record<ErrorCode, ExitCode>> = {
   closed: EXIT.unexpected,
 }
 
-/** The exit code for an error's code. A code of a newer copy of the package is unexpected here. */
+/** The exit code for an error's code. A code of a newer copy of the package counts as unexpected. */
 export function exitCodeOf(code: ErrorCode): ExitCode {
   return BY_ERROR[code] ?? EXIT.unexpected
 }

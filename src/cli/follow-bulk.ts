@@ -1,5 +1,5 @@
-// Following a bulk action to its end: a bar for people, and batches done here as well, so that it goes on where no worker
-// lives.
+// Follows a bulk action to its end, with a progress bar. This process does batches too, so that the action finishes even when
+// no worker is running.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HoldfastError, isHoldfastError } from '../core/errors.js'
@@ -7,30 +7,30 @@ import type { BulkView } from '../core/operating.js'
 import type { Store } from '../core/store.js'
 import type { Holdfast } from '../holdfast.js'
 import type { Cli } from './command.js'
-import { chooseStore, type StoreFlags } from './connection.js'
 import { EXIT, type ExitCode } from './exit-codes.js'
-import { Progress } from './progress.js'
+import { chooseStore, type StoreFlags } from './input/connection.js'
+import { Progress } from './output/progress.js'
 
-const LOOK_MS = 150
+const POLL_MS = 150
 
-/** Whether it is over. */
+/** True when the bulk action has ended. */
 export function isOver({ state }: BulkView): boolean {
   return state !== 'waiting' && state !== 'running'
 }
 
-/** The exit code of a bulk action that is over. */
+/** The exit code of a bulk action that has ended. */
 export function exitCodeOfBulk({ state, refused }: BulkView): ExitCode {
   if (state === 'failed') return EXIT.unexpected
   if (state === 'cancelled') return EXIT.conflict
   return refused > 0 ? EXIT.partial : EXIT.ok
 }
 
-/** How many jobs it will touch, as well as that is known. */
+/** How many jobs it will change; null when that is not known exactly. */
 function expectedOf({ expected, limit }: BulkView): number | null {
   return expected === null || !expected.isExact ? null : Math.min(expected.count, limit)
 }
 
-/** Waits until it is over, or Ctrl-C; then it is left as it is. */
+/** Waits for its end, or for Ctrl-C, which leaves it to other processes. */
 export async function followBulk(cli: Cli, holdfast: Holdfast, id: string, flags: StoreFlags): Promise<BulkView> {
   const interrupt = new AbortController()
   const onSignal = () => interrupt.abort()
@@ -43,7 +43,7 @@ export async function followBulk(cli: Cli, holdfast: Holdfast, id: string, flags
       const view = await getBulk(holdfast, id)
       if (isOver(view) || interrupt.signal.aborted) return view
       if (flags.json !== true) progress.update(view.matched, expectedOf(view))
-      if (!isStepped) await sleep(LOOK_MS, undefined, { signal: interrupt.signal }).catch(() => {})
+      if (!isStepped) await sleep(POLL_MS, undefined, { signal: interrupt.signal }).catch(() => {})
     }
   } finally {
     progress.end()
@@ -59,7 +59,7 @@ export async function getBulk(holdfast: Holdfast, id: string): Promise<BulkView>
   throw new HoldfastError('bulk_not_found', `there is no bulk action ${id}`, { details: { id } })
 }
 
-/** Does batches. Where it cannot, upkeep of another process has to. */
+/** Does batches of bulk actions. If it cannot, the upkeep of other processes does them. */
 class Stepper {
   readonly #cli: Cli
   readonly #flags: StoreFlags
@@ -81,7 +81,7 @@ class Stepper {
     } catch (error) {
       if (!isHoldfastError(error)) throw error
       this.#isOff = true
-      this.#cli.stderr.line(`left to the upkeep of other processes: ${error.message}`)
+      this.#cli.stderr.line(`this command cannot do batches itself and waits for other processes: ${error.message}`)
       return false
     }
   }

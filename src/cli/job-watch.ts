@@ -1,14 +1,15 @@
-// Watching jobs by polling: what is new or has changed since the last look. Each look is a few bounded lists: the newest
-// jobs, those that run or retry, and those that finished lately. What comes and goes between two looks is seen at its end.
+// Watches jobs by polling: which are new or changed since the last poll. Each poll reads a few bounded lists: the newest jobs,
+// those that run or retry, and those that finished lately. A job that moves twice between two polls is seen once, in its last
+// state.
 
 import type { JobFilter, JobSummary } from '../core/job.js'
 import type { JobState } from '../core/states.js'
 import type { Holdfast } from '../holdfast.js'
 
-/** A job that moved. */
+/** A job whose state or attempt changed. */
 export interface JobChange {
   readonly job: JobSummary
-  /** Where it was at the last look; null when it was not seen before. */
+  /** Its state at the last poll; null when it was not seen before. */
   readonly from: JobState | null
 }
 
@@ -18,41 +19,41 @@ interface Seen {
 }
 
 const PAGE = 200
-// Of a burst of endings so many pages are read; the rest is not told.
+// After a burst of finished jobs only this many pages are read; the rest is not reported.
 const FINISHED_PAGES_MAX = 10
 const SEEN_MAX = 20_000
-// Looks overlap: a job may have finished just before the list of the last look was made.
+// Polls overlap: a job may have finished just before the last poll read its list.
 const OVERLAP_MS = 2_000
 
-/** Remembers jobs between looks. */
+/** Remembers jobs between polls. */
 export class JobWatch {
   readonly #holdfast: Holdfast
   readonly #filter: JobFilter
   readonly #seen = new Map<string, Seen>()
-  #lookedMs: number | null = null
+  #polledMs: number | null = null
 
   constructor(holdfast: Holdfast, filter: JobFilter) {
     this.#holdfast = holdfast
     this.#filter = filter
   }
 
-  /** What has changed since the last look, oldest first. The first look only remembers. */
-  async look(): Promise<readonly JobChange[]> {
-    const isFirst = this.#lookedMs === null
-    const sinceMs = isFirst ? OVERLAP_MS : performance.now() - this.#lookedMs! + OVERLAP_MS
+  /** What has changed since the last poll, oldest first. The first poll only remembers. */
+  async poll(): Promise<readonly JobChange[]> {
+    const isFirst = this.#polledMs === null
+    const sinceMs = isFirst ? OVERLAP_MS : performance.now() - this.#polledMs! + OVERLAP_MS
     const startedMs = performance.now()
     const found = new Map<string, JobSummary>()
-    // One after the other: a look must not take more of the store than one connection. The last answer about a job counts.
+    // One after the other, so that a poll uses one connection. The last answer about a job counts.
     for (const job of await this.#list(undefined)) found.set(job.id, job)
     for (const job of await this.#list(['running', 'retrying'])) found.set(job.id, job)
     for (const job of await this.#finished(sinceMs)) found.set(job.id, job)
-    this.#lookedMs = startedMs
-    const changes = [...found.values()].flatMap((job) => this.#note(job))
+    this.#polledMs = startedMs
+    const changes = [...found.values()].flatMap((job) => this.#compare(job))
     this.#forget()
     return isFirst ? [] : changes.sort((one, other) => momentOf(one.job).getTime() - momentOf(other.job).getTime())
   }
 
-  #note(job: JobSummary): JobChange[] {
+  #compare(job: JobSummary): JobChange[] {
     const before = this.#seen.get(job.id)
     this.#seen.delete(job.id)
     this.#seen.set(job.id, { state: job.state, attempt: job.attempt })
@@ -60,7 +61,7 @@ export class JobWatch {
     return isSame ? [] : [{ job, from: before?.state ?? null }]
   }
 
-  /** Those that were not met for longest go first. */
+  /** Forgets the jobs that were not seen for longest. */
   #forget(): void {
     for (const id of this.#seen.keys()) {
       if (this.#seen.size <= SEEN_MAX) return
@@ -88,7 +89,7 @@ export class JobWatch {
     return jobs
   }
 
-  /** The filter for some states only; null when it asks for none of them. */
+  /** The filter limited to some states; null when it excludes all of them. */
   #narrowed(states: readonly JobState[] | undefined): JobFilter | null {
     if (states === undefined) return this.#filter
     const both = states.filter((state) => this.#filter.states?.includes(state) ?? true)
@@ -96,7 +97,7 @@ export class JobWatch {
   }
 }
 
-/** When it got where it is, as well as that is known. */
+/** When the job got its state, as far as that is known. */
 export function momentOf({
   finishedAt,
   startedAt,

@@ -1,16 +1,16 @@
-// A list of jobs, page after page until there are as many as were asked for. For `jobs list` and `dlq list`.
+// Lists jobs, page by page, up to a limit. For `jobs list` and `dlq list`.
 
 import type { Command } from 'commander'
 import type { JobList } from '../client/look.js'
 import type { JobFilter, JobSummary } from '../core/job.js'
 import { PAGE_MAX } from '../core/store.js'
 import type { Holdfast } from '../holdfast.js'
-import { wholeNumber } from './arguments.js'
 import type { Cli } from './command.js'
 import { CliError } from './errors.js'
 import { EXIT } from './exit-codes.js'
-import type { FilterFlags } from './filters.js'
-import { type Column, type ListFlags, printListing } from './table.js'
+import { wholeNumber } from './input/arguments.js'
+import type { FilterFlags } from './input/filters.js'
+import { type Column, type ListFlags, printListing } from './output/table.js'
 
 export interface ListJobsFlags extends ListFlags, FilterFlags {
   readonly limit: number
@@ -19,17 +19,22 @@ export interface ListJobsFlags extends ListFlags, FilterFlags {
 
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 10_000
-// A page of a rare filter may find nothing; so many pages are looked through, then the reader decides.
+// With a rare filter a page may find nothing. After this many pages the reader decides whether to continue.
 const PAGES_MAX = 100
 
-/** Adds how many, and where to go on. */
+/** Adds --limit and --cursor. */
 export function addPageOptions(command: Command): Command {
   return command
-    .option('--limit <number>', `the most jobs, up to ${LIMIT_MAX.toLocaleString('en')}`, wholeNumber, LIMIT_DEFAULT)
-    .option('--cursor <id>', 'go on where an earlier list ended')
+    .option(
+      '--limit <number>',
+      `how many jobs at most, up to ${LIMIT_MAX.toLocaleString('en')}`,
+      wholeNumber,
+      LIMIT_DEFAULT,
+    )
+    .option('--cursor <id>', 'continue where an earlier list ended')
 }
 
-/** Lists and prints. */
+/** Reads the list and prints it. */
 export async function listJobs(
   cli: Cli,
   holdfast: Holdfast,
@@ -44,9 +49,8 @@ export async function listJobs(
   const more = { cursor, searched, searchedTo }
   printListing(cli, flags, { name: 'jobs', rows: jobs, columns, more, empty: 'no job matches' })
   if (flags.json === true || flags.jsonl === true || cursor === null) return
-  const where = searchedTo === null ? 'there are more' : `looked through ${searched.toLocaleString('en')} jobs, back to`
-  const back = searchedTo === null ? '' : ` ${searchedTo.toISOString()}`
-  cli.stderr.line(`${where}${back}: go on with --cursor ${cursor}`)
+  const searchedText = `searched ${searched.toLocaleString('en')} jobs, back to ${searchedTo?.toISOString()}`
+  cli.stderr.line(`${searchedTo === null ? 'there are more' : searchedText}: continue with --cursor ${cursor}`)
 }
 
 async function readPages(holdfast: Holdfast, filter: JobFilter, limit: number, start: string | null): Promise<JobList> {

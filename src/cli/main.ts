@@ -1,39 +1,39 @@
 #!/usr/bin/env node
-// The holdfast command: builds the program from its commands, runs it, and turns whatever went wrong into an exit code.
+// The holdfast command: builds the program from its commands, runs it, and turns errors into exit codes.
 
 import { type Argument, Command, CommanderError } from 'commander'
 import { VERSION } from '../version.js'
 import type { AddCommand, Cli } from './command.js'
 import { addAudit } from './commands/audit.js'
 import { addBench } from './commands/bench.js'
-import { addBulk } from './commands/bulk/bulk.js'
+import { addBulk } from './commands/bulk.js'
 import { addChaos } from './commands/chaos.js'
 import { addCompletion } from './commands/completion.js'
-import { addConfig } from './commands/config/config.js'
+import { addConfig } from './commands/config.js'
 import { addDev } from './commands/dev.js'
-import { addDlq } from './commands/dlq/dlq.js'
+import { addDlq } from './commands/dlq.js'
 import { addDoctor } from './commands/doctor.js'
 import { addEnqueue } from './commands/enqueue.js'
 import { addExperiment } from './commands/experiment.js'
 import { addGen } from './commands/gen.js'
-import { addJobs } from './commands/jobs/jobs.js'
-import { addKeys } from './commands/keys/keys.js'
-import { addMigrate } from './commands/migrate/migrate.js'
-import { addQueues } from './commands/queues/queues.js'
-import { addSchedules } from './commands/schedules/schedules.js'
+import { addJobs } from './commands/jobs.js'
+import { addKeys } from './commands/keys.js'
+import { addMigrate } from './commands/migrate.js'
+import { addQueues } from './commands/queues.js'
+import { addSchedules } from './commands/schedules.js'
 import { addServer } from './commands/server.js'
 import { addSimulate } from './commands/simulate.js'
 import { addStats } from './commands/stats.js'
 import { addTail } from './commands/tail.js'
 import { addTop } from './commands/top.js'
 import { addWorker } from './commands/worker.js'
-import { addWorkers } from './commands/workers/workers.js'
-import { addEarlyOptions, takeEarlyOptions } from './early-options.js'
+import { addWorkers } from './commands/workers.js'
 import { reportError } from './errors.js'
 import { EXIT, EXIT_CODES_HELP } from './exit-codes.js'
-import { type ColorChoice, Output } from './terminal.js'
+import { addEarlyOptions, takeEarlyOptions } from './input/connection.js'
+import { type ColorChoice, Output } from './output/terminal.js'
 
-/** In the order the help lists them. */
+/** In the order of the help. */
 const COMMANDS: readonly AddCommand[] = [
   ...[addDev, addWorker, addServer, addEnqueue],
   ...[addJobs, addDlq, addQueues, addSchedules, addWorkers, addBulk],
@@ -43,16 +43,16 @@ const COMMANDS: readonly AddCommand[] = [
 ]
 
 const START_HELP = `Start here:
-  $ holdfast dev             a store, a worker, the dashboard and examples to watch
-  $ holdfast worker --help   every command explains itself, with examples
+  $ holdfast dev             a store, a worker, the dashboard and example jobs
+  $ holdfast worker --help   every command has its own help, with examples
 
-What was asked for goes to stdout, everything else to stderr; --json is for programs.`
+Data goes to stdout, everything else to stderr; --json is for programs.`
 
 function buildProgram(cli: Cli): Command {
   const program = new Command('holdfast')
     .description('A durable job queue and scheduler for Node.js.')
     .version(VERSION, '-V, --version', 'show the version')
-    // Options belong to the command they follow: `migrate` and `migrate status` have some of the same name.
+    // An option belongs to the command before it: `migrate` and `migrate status` have options of the same name.
     .enablePositionalOptions()
     .helpOption('-h, --help', 'show this help')
     .helpCommand('help [command]', 'show the help of a command')
@@ -61,7 +61,7 @@ function buildProgram(cli: Cli): Command {
       writeOut: (text) => cli.stdout.line(text.replace(/\n$/, '')),
       writeErr: (text) => cli.stderr.line(text.replace(/\n$/, '')),
     })
-    .showHelpAfterError('(add --help to see what it takes)')
+    .showHelpAfterError('(--help shows how to use it)')
     .addHelpText('after', `\n${START_HELP}\n\n${EXIT_CODES_HELP}`)
     .exitOverride()
     .hook('preAction', (_, command) => {
@@ -89,7 +89,7 @@ async function run(cli: Cli): Promise<number> {
     await buildProgram(cli).parseAsync()
     return typeof process.exitCode === 'number' ? process.exitCode : EXIT.ok
   } catch (error) {
-    // Commander has said what was wrong already; of its codes only success is told apart.
+    // Commander has printed the error already. Its own exit codes mean success or a usage error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
     return reportError(error, cli.stderr, { verbose: process.argv.includes('--verbose') })
   }
@@ -98,5 +98,5 @@ async function run(cli: Cli): Promise<number> {
 const cli: Cli = { stdout: new Output(process.stdout), stderr: new Output(process.stderr) }
 const exitCode = await run(cli)
 await Promise.all([cli.stdout.flush(), cli.stderr.flush()])
-// Not left to Node: a module a worker loaded may hold the process open for ever.
+// Explicitly: a module that a worker has loaded may keep the process open for ever.
 process.exit(exitCode)

@@ -17,8 +17,8 @@ describe('completion', () => {
 
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(complete(stdout, ['jo'])).toEqual(['jobs'])
-    expect(complete(stdout, ['jobs', 're'])).toEqual(['requeue', 'retry'])
-    expect(complete(stdout, ['dlq', 'replay', '--dr'])).toEqual(['--dry-run'])
+    expect(complete(stdout, ['jobs', 're'])).toEqual(['requeue'])
+    expect(complete(stdout, ['dlq', 'requeue', '--dr'])).toEqual(['--dry-run'])
     expect(complete(stdout, ['dlq', 'requeue', '--per'])).toEqual(['--per-second'])
     expect(complete(stdout, ['jobs', 'list', '--color', ''])).toEqual(['auto', 'always', 'never'])
     expect(complete(stdout, ['--url', 'x', 'schedules', 'add', 'a', '--overlap', 's'])).toEqual(['skip'])

@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest'
 import { makeProject, run } from './support.js'
 
 // Nothing listens on port 1.
-const AWAY = 'postgres://app:opensesame@127.0.0.1:1/app'
+const UNREACHABLE = 'postgres://app:opensesame@127.0.0.1:1/app'
 
 describe('a store that cannot be reached', () => {
-  test('is told with its code, its place and what to do, without a stack or the password', async () => {
-    const { code, stdout, stderr } = await run(['stats', '--url', AWAY])
+  test('is reported with its code, its URL and what to do, without a stack or the password', async () => {
+    const { code, stdout, stderr } = await run(['stats', '--url', UNREACHABLE])
 
     expect(code).toBe(4)
     expect(stdout).toBe('')
@@ -20,7 +20,7 @@ describe('a store that cannot be reached', () => {
   })
 
   test('shows the stack with --verbose, and still no password', async () => {
-    const { code, stderr } = await run(['stats', '--url', AWAY, '--verbose'])
+    const { code, stderr } = await run(['stats', '--url', UNREACHABLE, '--verbose'])
 
     expect(code).toBe(4)
     expect(stderr).toMatch(/^ +at /m)
@@ -28,14 +28,14 @@ describe('a store that cannot be reached', () => {
   })
 
   test('is named by the variable it came from', async () => {
-    const { stderr } = await run(['stats'], { env: { DATABASE_URL: AWAY } })
+    const { stderr } = await run(['stats'], { env: { DATABASE_URL: UNREACHABLE } })
 
     expect(stderr).toContain('(from DATABASE_URL)')
   })
 })
 
-describe('a store that cannot be', () => {
-  test('a URL that is none is a mistake in usage, and its password is not shown', async () => {
+describe('a store that cannot exist', () => {
+  test('a wrong URL is a usage error, and its password is not shown', async () => {
     const { code, stderr } = await run(['stats', '--url', 'mysql://app:opensesame@db/app'])
 
     expect(code).toBe(2)
@@ -43,7 +43,7 @@ describe('a store that cannot be', () => {
     expect(stderr).not.toContain('opensesame')
   })
 
-  test('looking does not make a store where there is none', async () => {
+  test('a command that reads creates no store', async () => {
     const folder = await makeProject()
 
     const { code, stderr } = await run(['stats'], { cwd: folder })

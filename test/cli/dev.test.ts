@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeProject, run, start } from './support.js'
 
-// A store of its own, made anew, and examples that take their time.
+// A new store of its own, and examples that take their time.
 const SLOW = { timeout: 90_000 }
 
 describe('dev', () => {
-  test('shows the fate of each example, stops on Ctrl-C, and goes on at the next start', SLOW, async () => {
+  test('shows what happens to each example, stops on Ctrl-C, and continues at the next start', SLOW, async () => {
     const cwd = await makeProject()
-    const first = start(['dev'], { cwd, env: { DATABASE_URL: 'postgres://127.0.0.1:1/not-looked-at' } })
+    const first = start(['dev'], { cwd, env: { DATABASE_URL: 'postgres://127.0.0.1:1/ignored' } })
 
     await first.line(/greet +[0-9a-f]{6} {2}succeeded in \d+ ms$/)
     await first.line(/upload_file +[0-9a-f]{6} {2}failed: HTTP 503 · retry in 1 s \(attempt 1 of 5\)$/)
@@ -38,18 +38,18 @@ describe('dev', () => {
       'npx holdfast enqueue greet \'{"name":"you"}\' --queue dev --url embedded:.holdfast',
     )
     expect(stopped.stdout).toMatch(/^\d+ jobs ran: \d+ succeeded, \d+ dead, \d+ retr(y|ies)$/m)
-    expect(stopped.stdout).toContain('The store keeps everything in .holdfast; start again to go on where it was.')
+    expect(stopped.stdout).toContain('The store keeps everything in .holdfast; the next start continues with it.')
     expect(JSON.parse(shown.stdout).job).toMatchObject({ state: 'dead', reason: 'dropped' })
     expect(JSON.parse(stats.stdout).total.dead).toBeGreaterThan(0)
     expect(again.code).toBe(0)
-    expect(again.stdout).toMatch(/^ {2}found {5}.*\d+ dead; going on from there$/m)
+    expect(again.stdout).toMatch(/^ {2}found {5}.*\d+ dead; it continues with them$/m)
     expect(again.stdout).toMatch(/jobs ran: \d+ succeeded, \d+ dead/)
     // Nothing but lines: no colour, no cursor.
     // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what it looks for
     expect(`${stopped.stdout}${again.stdout}`).not.toMatch(/\u001b/)
   })
 
-  test('goes on with what was running when it was killed', SLOW, async () => {
+  test('continues with what was running when it was killed', SLOW, async () => {
     const cwd = await makeProject()
     const first = start(['dev'], { cwd })
     const running = idOf(await first.line(/render_video +[0-9a-f]{6} {2}20 %/))
@@ -57,7 +57,7 @@ describe('dev', () => {
     const second = start(['dev'], { cwd })
 
     await second.line(/^ {2}found .*\d running/)
-    await second.line(new RegExp(`render_video +${running} {2}still running elsewhere, or its worker is gone`))
+    await second.line(new RegExp(`render_video +${running} {2}still running in another process, or its worker is gone`))
     await second.line(new RegExp(`render_video +${running} {2}rescued: \\S+ is gone · `))
     await second.line(new RegExp(`render_video +${running} {2}started again, attempt 2`))
     second.signal('SIGINT')
@@ -69,7 +69,7 @@ describe('dev', () => {
   })
 
   test(
-    'the address it writes opens the dashboard and shows the jobs that run, also where its port is taken',
+    'the address it writes opens the dashboard with the running jobs, even when its port is taken',
     SLOW,
     async () => {
       const blocker = createServer()
@@ -82,7 +82,7 @@ describe('dev', () => {
 
       await running.line(/^ {2}open {6}http:\/\/localhost:\d+$/)
       await running.line(/an address that signs in once is in \/\S+\/sign-in/)
-      await running.line(new RegExp(`Port ${port} is taken by another program, so it is on \\d+$`))
+      await running.line(new RegExp(`Port ${port} is taken by another program, so it uses \\d+$`))
       await running.line(/greet +[0-9a-f]{6} {2}succeeded/)
       const address = new URL(readFileSync(join(cwd, 'sign-in'), 'utf8').trim())
       const signedIn = await fetch(address, { redirect: 'manual' })

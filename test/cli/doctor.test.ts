@@ -61,7 +61,7 @@ const HOLDER: NonNullable<Horizon['holder']> = {
 }
 
 describe('the checks', () => {
-  test('all hold where all is well', () => {
+  test('all are ok where nothing is wrong', () => {
     const checks = checksOf(factsWith())
 
     expect(checks.filter(({ level }) => level !== 'ok')).toEqual([])
@@ -70,111 +70,111 @@ describe('the checks', () => {
   })
 
   test.each([
-    { name: 'fsync', level: 'failed', mend: 'ALTER SYSTEM SET fsync = on;', facts: factsWith({}, { fsync: false }) },
+    { name: 'fsync', level: 'failed', fix: 'ALTER SYSTEM SET fsync = on;', facts: factsWith({}, { fsync: false }) },
     {
       name: 'full_page_writes',
       level: 'failed',
-      mend: 'ALTER SYSTEM SET full_page_writes = on;',
+      fix: 'ALTER SYSTEM SET full_page_writes = on;',
       facts: factsWith({}, { fullPageWrites: false }),
     },
     {
       name: 'retention',
       level: 'warning',
-      mend: "holdfast jobs list --filter 'state:dead'  # requeue or discard them",
+      fix: "holdfast jobs list --filter 'state:dead'  # requeue or discard them",
       facts: factsWith({ postponedDays: [{ day: '2026-03-01', why: 'more than 100000 of its jobs are dead' }] }),
     },
     {
       name: 'synchronous_commit',
       level: 'failed',
-      mend: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+      fix: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
       facts: factsWith({}, { synchronousCommit: 'off' }),
     },
     {
       name: 'synchronous_commit',
       level: 'warning',
-      mend: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
+      fix: 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;',
       facts: factsWith({}, { synchronousCommitOfRole: 'local' }),
     },
-    { name: 'writable', level: 'failed', mend: 'the primary', facts: factsWith({ inRecovery: true }) },
+    { name: 'writable', level: 'failed', fix: 'the primary', facts: factsWith({ inRecovery: true }) },
     {
       name: 'writable',
       level: 'failed',
-      mend: 'SET default_transaction_read_only = off;',
+      fix: 'SET default_transaction_read_only = off;',
       facts: factsWith({}, { readOnlyByDefault: true }),
     },
     {
       name: 'schema',
       level: 'failed',
-      mend: 'holdfast migrate up --schema holdfast',
+      fix: 'holdfast migrate up --schema holdfast',
       facts: factsWith(
         {},
         {},
         { migrations: { schema: 'holdfast', applied: [], missing: [{ number: 1, name: 'a' }] } },
       ),
     },
-    { name: 'version', level: 'failed', mend: 'PostgreSQL 15', facts: factsWith({ versionNumber: 140_012 }) },
-    { name: 'autovacuum', level: 'failed', mend: 'SET autovacuum = on;', facts: factsWith({}, { autovacuum: false }) },
+    { name: 'version', level: 'failed', fix: 'PostgreSQL 15', facts: factsWith({ versionNumber: 140_012 }) },
+    { name: 'autovacuum', level: 'failed', fix: 'SET autovacuum = on;', facts: factsWith({}, { autovacuum: false }) },
     {
       name: 'horizon',
       level: 'failed',
-      mend: 'SELECT pg_terminate_backend(4711);',
+      fix: 'SELECT pg_terminate_backend(4711);',
       facts: factsWith({ horizon: { ageMs: 7_200_000, xids: 5_000_000, holder: HOLDER } }),
     },
     {
       name: 'horizon',
       level: 'warning',
-      mend: 'pg_replication_slots',
+      fix: 'pg_replication_slots',
       facts: factsWith({ horizon: { ageMs: 600_000, xids: 5, holder: { ...HOLDER, kind: 'slot' } } }),
     },
     {
       name: 'dead rows',
       level: 'warning',
-      mend: 'VACUUM (ANALYZE) "holdfast"."ready";',
+      fix: 'VACUUM (ANALYZE) "holdfast"."ready";',
       facts: factsWith({
         tables: [{ name: 'ready', liveRows: 10, deadRows: 900_000, bytes: 1, lastVacuumAt: null }],
       }),
     },
-    { name: 'pooler', level: 'warning', mend: 'session mode', facts: factsWith({ hasPooler: true }) },
-    { name: 'connections', level: 'warning', mend: 'max_connections = 200', facts: factsWith({ connections: 85 }) },
-    { name: 'connections', level: 'failed', mend: 'max_connections = 200', facts: factsWith({ connections: 99 }) },
+    { name: 'pooler', level: 'warning', fix: 'session mode', facts: factsWith({ hasPooler: true }) },
+    { name: 'connections', level: 'warning', fix: 'max_connections = 200', facts: factsWith({ connections: 85 }) },
+    { name: 'connections', level: 'failed', fix: 'max_connections = 200', facts: factsWith({ connections: 99 }) },
     {
       name: 'statement_timeout',
       level: 'warning',
-      mend: 'RESET statement_timeout;',
+      fix: 'RESET statement_timeout;',
       facts: factsWith({}, { statementTimeout: '5s' }),
     },
     {
       name: 'schedules',
       level: 'warning',
-      mend: 'holdfast schedules list',
+      fix: 'holdfast schedules list',
       facts: factsWith({}, {}, { late: { name: 'nightly', queue: 'reports', lateMs: 20_000, count: 3 } }),
     },
     {
       name: 'schedules',
       level: 'warning',
-      mend: 'holdfast schedules resume nightly',
+      fix: 'holdfast schedules resume nightly',
       facts: factsWith({}, {}, { late: null, ahead: { name: 'nightly', count: 2 } }),
     },
-    { name: 'clock', level: 'warning', mend: 'timedatectl', facts: factsWith({}, {}, { clockOffsetMs: -90_000 }) },
-  ])('$name is $level, and what mends it is printed: $mend', ({ name, level, mend, facts }) => {
+    { name: 'clock', level: 'warning', fix: 'timedatectl', facts: factsWith({}, {}, { clockOffsetMs: -90_000 }) },
+  ])('$name is $level, and how to fix it is printed: $fix', ({ name, level, fix, facts }) => {
     const check = checksOf(facts).find((candidate) => candidate.name === name)
 
     expect(check).toMatchObject({ level })
-    expect(check!.mend.join('\n')).toContain(mend)
+    expect(check!.fix.join('\n')).toContain(fix)
   })
 
   test.each([
     { facts: factsWith({}, { fsync: false }), says: 'a power cut may lose jobs and damage the whole database' },
-    { facts: factsWith({}, { synchronousCommit: 'off' }), says: 'loses the jobs of about its last second' },
+    { facts: factsWith({}, { synchronousCommit: 'off' }), says: 'loses jobs it accepted in about the last second' },
     { facts: factsWith({}, { synchronousCommit: 'local' }), says: 'a failover may lose the newest' },
     { facts: factsWith({}, { fullPageWrites: false }), says: 'may still damage pages' },
-  ])('durability in plain words: $says', ({ facts, says }) => {
+  ])('the sentence about durability: $says', ({ facts, says }) => {
     expect(durabilityOf(facts)).toContain(says)
   })
 })
 
 describe('doctor', () => {
-  test('says what durability one really has, how to mend it, and exits with 7', async () => {
+  test('says what durability the store really has, how to fix it, and exits with 7', async () => {
     const text = await store.holdfastCommand(['doctor'])
     const answer = await store.json(['doctor'], 7)
 
@@ -204,11 +204,11 @@ describe('doctor', () => {
       const text = await store.holdfastCommand(['doctor', '--horizon-warn', '1s'])
 
       expect(quiet.stdout).toMatch(/^ok +horizon /m)
-      expect(check).toMatchObject({ level: 'warning', mend: [`SELECT pg_terminate_backend(${pid});`] })
+      expect(check).toMatchObject({ level: 'warning', fix: [`SELECT pg_terminate_backend(${pid});`] })
       expect(check.text).toMatch(
         new RegExp(`^an open transaction \\(pid ${pid}, user \\S+, forgotten-report, idle in transaction\\) has kept`),
       )
-      expect(check.text).toMatch(/dead rows for \d+(\.\d)? s/)
+      expect(check.text).toMatch(/dead rows from being removed for \d+(\.\d)? s/)
       expect(text.stdout).toContain(`pid ${pid}`)
     } finally {
       await holder.end()
@@ -216,11 +216,11 @@ describe('doctor', () => {
   })
 
   /** Asks until the transaction is old enough. */
-  async function horizonOnceHeld(): Promise<{ level: string; text: string; mend: string[] }> {
+  async function horizonOnceHeld(): Promise<{ level: string; text: string; fix: string[] }> {
     for (let tries = 0; ; tries++) {
       const { stdout } = await store.holdfastCommand(['doctor', '--horizon-warn', '1s', '--json'])
       const { checks } = JSON.parse(stdout) as {
-        checks: { name: string; level: string; text: string; mend: string[] }[]
+        checks: { name: string; level: string; text: string; fix: string[] }[]
       }
       const check = checks.find(({ name }) => name === 'horizon')!
       if (check.level !== 'ok' || tries === 30) return check
@@ -264,7 +264,7 @@ describe('doctor', () => {
     expect(after.stdout).toMatch(/^ok +schedules /m)
   })
 
-  test('tells of a row that a hand wrote into the queue and a claim removed', async () => {
+  test('reports a row that another program wrote into the queue and a claim removed', async () => {
     const sql = new pg.Client({ connectionString: store.url })
     await sql.connect()
     const before = await store.holdfastCommand(['doctor'])
@@ -283,7 +283,7 @@ describe('doctor', () => {
     expect(after.stdout).toContain('holdfast audit --action remove_stray')
   })
 
-  test('a role that commits without waiting, or may only read, is told with what mends it', async () => {
+  test('a role that commits without waiting, or may only read, is reported with how to fix it', async () => {
     const role = `doctor_${process.pid}`
     const sql = new pg.Client({ connectionString: store.url })
     await sql.connect()
@@ -308,7 +308,7 @@ describe('doctor', () => {
     }
   })
 
-  test('a schema that is missing is told, and not made', async () => {
+  test('a missing schema is reported, and not created', async () => {
     const answer = await store.json(['doctor', '--schema', `${store.schema}_none`], 7)
     const again = await store.json(['migrate', 'status', '--schema', `${store.schema}_none`], 7)
 
@@ -316,18 +316,18 @@ describe('doctor', () => {
     expect(again).toMatchObject({ applied: [] })
   })
 
-  test('a store that keeps nothing fails, and one that is away cannot be checked', async () => {
+  test('the memory store fails, and an unreachable store cannot be checked', async () => {
     const memory = await run(['doctor', '--url', 'memory:'])
-    const away = await run(['doctor', '--url', 'postgres://127.0.0.1:1/away'])
+    const unreachable = await run(['doctor', '--url', 'postgres://127.0.0.1:1/none'])
 
     expect(memory.code).toBe(7)
-    expect(memory.stdout).toContain('every job is gone when the process ends')
-    expect(away.code).toBe(4)
+    expect(memory.stdout).toContain('every job is lost when the process ends')
+    expect(unreachable.code).toBe(4)
   })
 })
 
 describe('migrate', () => {
-  test('sql prints a script that brings a schema to where the command would', async () => {
+  test('sql prints a script that does what the command would do', async () => {
     const schema = `${store.schema}_sql`
     const { stdout } = await run(['migrate', 'sql', '--schema', schema])
     const sql = new pg.Client({ connectionString: store.url })

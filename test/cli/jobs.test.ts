@@ -27,7 +27,7 @@ async function show(id: string): Promise<Record<string, unknown>> {
 }
 
 describe('enqueue', () => {
-  test('prints the id alone on stdout, and the job is shown as it was given', async () => {
+  test('prints only the id on stdout, and the job is as it was given', async () => {
     const payload = { to: 'ada@example.com', lines: ['ä', '😀'], nested: { deep: [1, null] } }
 
     const id = await enqueue(
@@ -53,7 +53,7 @@ describe('enqueue', () => {
     })
   })
 
-  test('answers as one JSON document with --json, and tells people nothing', async () => {
+  test('prints one JSON document with --json, and nothing on stderr', async () => {
     const { code, stdout, stderr } = await run(['enqueue', 'a', '--json'], at)
 
     expect(code).toBe(0)
@@ -61,14 +61,14 @@ describe('enqueue', () => {
     expect(stderr).toBe('')
   })
 
-  test('an idempotency key that is taken answers with the job that has it', async () => {
+  test('with an idempotency key that is taken it prints the job that holds it', async () => {
     const first = await enqueue('a', '1', '--key', 'once')
 
     const { code, stdout, stderr } = await run(['enqueue', 'a', '2', '--key', 'once'], at)
 
     expect(code).toBe(0)
     expect(stdout.trim()).toBe(first)
-    expect(stderr).toContain(`nothing enqueued: job ${first} has this key already and is ready`)
+    expect(stderr).toContain(`nothing enqueued: job ${first} already holds this key; it is ready`)
   })
 
   test('reads the payload from stdin', async () => {
@@ -82,7 +82,7 @@ describe('enqueue', () => {
     { line: 'a;b 1', code: 2, says: 'invalid_name' },
     { line: 'a --run-at 2030-02-30T00:00:00Z', code: 2, says: 'runAt must be a Date' },
     { line: 'a --run-at 2030-01-01T00:00:00Z --delay 1s', code: 2, says: 'give one of them' },
-    { line: 'a --key-for 1h', code: 2, says: 'there is no --key' },
+    { line: 'a --key-for 1h', code: 2, says: 'give the key with --key' },
     { line: 'a --after 01890000-0000-7000-8000-000000000000', code: 3, says: 'unknown_parent' },
     { line: 'a --wait 200ms', code: 124, says: 'wait_timeout' },
   ])('`enqueue $line` ends with $code', async ({ line, code, says }) => {
@@ -93,10 +93,10 @@ describe('enqueue', () => {
     expect(ended.stderr).toContain(says)
   })
 
-  test('says when no worker takes from the queue', async () => {
+  test('warns when no worker serves the queue', async () => {
     const { stderr } = await run(['enqueue', 'a', '--queue', 'lonely'], at)
 
-    expect(stderr).toContain('no worker takes from this queue')
+    expect(stderr).toContain('no worker serves this queue')
   })
 })
 
@@ -110,7 +110,7 @@ describe('jobs show', () => {
   test.each([
     { id: '01890000-0000-7000-8000-000000000000', code: 3, says: 'there is no job' },
     { id: 'ffffffffffff', code: 3, says: 'has an id that ends in' },
-    { id: 'nonsense', code: 2, says: "a job's id is a UUID" },
+    { id: 'nonsense', code: 2, says: 'the id of a job is a UUID' },
   ])('$id ends with $code', async ({ id, code, says }) => {
     const ended = await run(['jobs', 'show', id], at)
 
@@ -119,7 +119,7 @@ describe('jobs show', () => {
     expect(ended.stderr).toContain(says)
   })
 
-  test('what a job contains cannot move a cursor, set a colour or reorder a line', async () => {
+  test('the content of a job cannot move a cursor, set a colour or reorder a line', async () => {
     const hostile = '\u001b[2J\u001b]0;owned\u0007\u009b31m\u202e\r\nnext\u0000'
     const project = await makeProject({ 'jobs.js': HOSTILE_JOBS })
     const worker = start(['worker', './jobs.js', '--log-level', 'debug', '--log-format', 'pretty'], {
@@ -174,7 +174,7 @@ describe('stats', () => {
 describe('migrate', () => {
   const FIRST = expect.arrayContaining([expect.objectContaining({ number: 1, name: 'life_of_a_job' })])
 
-  test('applies what is missing and lists what is there; --check only looks', async () => {
+  test('applies what is missing and lists all of them; --check changes nothing', async () => {
     const own = `${schema}_migrate`
     const before = await run(['migrate', '--check', '--schema', own, '--json'], at)
     const applied = await run(['migrate', '--schema', own], at)
@@ -183,7 +183,7 @@ describe('migrate', () => {
 
     expect(before.code).toBe(7)
     expect(JSON.parse(before.stdout)).toMatchObject({ schema: own, applied: [], missing: FIRST })
-    expect(applied).toMatchObject({ code: 0, stdout: expect.stringMatching(/^0001 {2}life_of_a_job {2}applied /) })
+    expect(applied).toMatchObject({ code: 0, stdout: expect.stringMatching(/^0001 {2}life_of_a_job +applied /) })
     expect(after.code).toBe(0)
     expect(JSON.parse(after.stdout)).toMatchObject({ applied: FIRST, missing: [] })
   })

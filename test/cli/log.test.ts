@@ -1,4 +1,4 @@
-// What worker and server log: structured, by level, and nothing of what is secret.
+// The log of worker and server: structured, by level, and without secrets.
 
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -24,7 +24,7 @@ const linesOf = (text: string) =>
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 
 describe('the log of a worker', () => {
-  test('is JSON where nobody sits, with level, time, event and job', async () => {
+  test('is JSON outside a terminal, with level, time, event and job', async () => {
     const cwd = await makeProject({ 'jobs.js': JOBS })
     const worker = start(['worker', './jobs.js'], { ...store.at, cwd })
     const { id } = await store.holdfast.enqueue('failing', null, { queue: 'log' })
@@ -42,11 +42,11 @@ describe('the log of a worker', () => {
       expect.objectContaining({ level: 'error', event: 'job.settled', id, state: 'dead', reason: 'attempts' }),
     )
     expect(lines.every(({ time }) => !Number.isNaN(Date.parse(time as string)))).toBe(true)
-    // A line for each job is debug's.
+    // A line for each job needs --log-level debug.
     expect(lines.filter(({ event }) => event === 'job.started')).toEqual([])
   })
 
-  test('silent says nothing', async () => {
+  test('silent logs nothing', async () => {
     const cwd = await makeProject({ 'jobs.js': JOBS })
     const worker = start(['worker', './jobs.js', '--log-level', 'silent'], { ...store.at, cwd })
     const { id } = await store.holdfast.enqueue('fine', null, { queue: 'log' })

@@ -29,7 +29,7 @@ describe('jobs list', () => {
     expect(plain.stdout).toBe(`${id}  ready\n`)
   })
 
-  test('goes on with a cursor, in JSON and in lines', async () => {
+  test('continues with a cursor, in JSON and in lines', async () => {
     const ids = await enqueue('paged', 3)
 
     const first = await json(['jobs', 'list', '--queue', 'paged', '--limit', '2'])
@@ -47,7 +47,7 @@ describe('jobs list', () => {
     expect(JSON.parse(rest.stdout)).toMatchObject({ schemaVersion: 1, id: ids[0], state: 'ready' })
   })
 
-  test('a filter that cannot be read is shown with a mark where it goes wrong', async () => {
+  test('a wrong filter is shown with a mark under the mistake', async () => {
     const { code, stdout, stderr } = await holdfastCommand(['jobs', 'list', '--filter', 'queue:a state:deed'])
 
     expect(code).toBe(2)
@@ -57,14 +57,14 @@ describe('jobs list', () => {
     expect(stderr).toContain('code:  invalid_filter')
   })
 
-  test('a column that is none is a mistake in usage', async () => {
+  test('an unknown column is a usage error', async () => {
     const { code, stderr } = await holdfastCommand(['jobs', 'list', '--columns', 'id,nothing'])
 
     expect(code).toBe(2)
     expect(stderr).toContain('there is no column "nothing"')
   })
 
-  test('nothing is cut where stdout is no terminal, and nothing hostile reaches it', async () => {
+  test('nothing is cut where stdout is not a terminal, and nothing hostile reaches it', async () => {
     const [id] = await store.kill('hostile', [`${hostile} ${'long '.repeat(100)}end`])
 
     const outputs = [
@@ -88,7 +88,7 @@ describe('jobs list', () => {
 })
 
 describe('jobs explain', () => {
-  test('says what holds a job up, and what to do', async () => {
+  test('says why a job does not run, and what to do', async () => {
     const [id] = await enqueue('nobody')
 
     const text = await holdfastCommand(['jobs', 'explain', id!.slice(-8)])
@@ -119,7 +119,7 @@ describe('jobs edit', () => {
 })
 
 describe('jobs cancel', () => {
-  test('by ids it prints those it was done to, and tells those it was not', async () => {
+  test('by ids it prints those it cancelled, and reports those it did not', async () => {
     const [one, other] = await enqueue('few', 2)
     const unknown = '01890000-0000-7000-8000-000000000000'
 
@@ -133,7 +133,7 @@ describe('jobs cancel', () => {
     expect(audit).toMatchObject({ entries: [{ action: 'cancel', actor: 'night shift', job: one }] })
   })
 
-  test('by filter: counts first, refuses to ask without a terminal, and does it with --yes', async () => {
+  test('by filter it counts first, asks nothing without a terminal, and needs --yes there', async () => {
     await enqueue('bulk', 5)
     const line = ['jobs', 'cancel', '--queue', 'bulk']
 
@@ -144,7 +144,7 @@ describe('jobs cancel', () => {
 
     expect(dry).toMatchObject({ code: 0, stdout: '5 jobs match; 5 can be cancelled\n', stderr: '' })
     expect(asked).toMatchObject({ code: 2, stdout: '' })
-    expect(asked.stderr).toContain('there is nobody to ask: 5 jobs match')
+    expect(asked.stderr).toContain('there is no terminal to ask on: 5 jobs match')
     expect(asked.stderr).toContain('--yes')
     expect(untouched.count).toBe(5)
     expect(done).toMatchObject({ bulk: { state: 'done', action: 'cancel', done: 4, refused: 0 } })
@@ -152,8 +152,8 @@ describe('jobs cancel', () => {
   })
 
   test.each([
-    { line: '', says: 'nothing says which jobs' },
-    { line: '3e8a74 --queue mail', says: 'ids and a filter both say which jobs' },
+    { line: '', says: 'it is not said which jobs to change' },
+    { line: '3e8a74 --queue mail', says: 'ids and a filter cannot be combined' },
     { line: '--filter state:dead --dry-run', says: 'cannot be touched by cancel' },
   ])('`jobs cancel $line` is refused', async ({ line, says }) => {
     const { code, stdout, stderr } = await holdfastCommand(['jobs', 'cancel', ...line.split(' ').filter(Boolean)])
@@ -164,28 +164,28 @@ describe('jobs cancel', () => {
 })
 
 describe('dlq', () => {
-  test('groups the dead by what killed them, and replays one group', async () => {
+  test('groups dead jobs by their error, and requeues one group', async () => {
     await store.kill('sick', ['timeout', 'timeout', 'timeout', 'no such user'])
 
     const { groups } = await json(['dlq', 'groups', '--queue', 'sick'])
     const [first] = groups as { fingerprint: string; count: number }[]
     const dry = await json(['dlq', 'requeue', '--group', first!.fingerprint, '--dry-run'])
-    const replayed = await holdfastCommand(['dlq', 'replay', '--group', first!.fingerprint, '--yes'])
-    const bulk = await json(['bulk', 'show', replayed.stdout.trim()])
+    const requeued = await holdfastCommand(['dlq', 'requeue', '--group', first!.fingerprint, '--yes'])
+    const bulk = await json(['bulk', 'show', requeued.stdout.trim()])
 
     expect(first!.count).toBe(3)
     expect(dry).toMatchObject({ dryRun: true, action: 'requeue', matches: 3, can: 3, isExact: true })
-    expect(replayed.code, replayed.stderr).toBe(0)
-    expect(replayed.stderr).toContain('3 requeued')
+    expect(requeued.code, requeued.stderr).toBe(0)
+    expect(requeued.stderr).toContain('3 requeued')
     expect(bulk).toMatchObject({ bulk: { state: 'done', done: 3 } })
     expect(await store.holdfast.count({ queue: 'sick', state: 'ready' })).toMatchObject({ count: 3 })
   })
 
-  test('a replay may be paced, left to itself, and ended', async () => {
+  test('a requeue by filter can be slowed down, left running, and ended', async () => {
     await store.kill('slow', ['one', 'two', 'three'])
 
     const asked = await holdfastCommand([
-      ...['dlq', 'replay', '--queue', 'slow', '--per-second', '1', '--yes', '--no-wait'],
+      ...['dlq', 'requeue', '--queue', 'slow', '--per-second', '1', '--yes', '--no-wait'],
     ])
     const id = asked.stdout.trim()
     const ended = await json(['bulk', 'cancel', id.slice(-8)])
@@ -193,16 +193,16 @@ describe('dlq', () => {
     const listed = await holdfastCommand(['bulk', 'list'])
 
     expect(asked.code).toBe(0)
-    expect(asked.stderr).toContain('workers go on with it')
+    expect(asked.stderr).toContain('workers continue with it')
     expect(ended).toMatchObject({ bulk: { id, state: 'cancelled', perSecond: 1 } })
     expect(again.code).toBe(0)
     expect(listed.stdout).toMatch(new RegExp(`^${id} +cancelled +requeue .* state:dead queue:slow$`, 'm'))
   })
 
-  test('one job is requeued under its other name as well, and discarded', async () => {
+  test('one job is requeued by its id, and another discarded', async () => {
     const [one, other] = await store.kill('single', ['a', 'b'])
 
-    const requeued = await json(['jobs', 'retry', one!])
+    const requeued = await json(['jobs', 'requeue', one!])
     const discarded = await holdfastCommand(['jobs', 'discard', other!])
     const twice = await holdfastCommand(['jobs', 'requeue', one!])
 
@@ -214,18 +214,18 @@ describe('dlq', () => {
 })
 
 describe('queues', () => {
-  test('are paused, resumed and set, and keep what is not named', async () => {
-    await enqueue('steered')
+  test('are paused, resumed and set, and keep settings that are not named', async () => {
+    await enqueue('changed')
 
-    const paused = await holdfastCommand(['queues', 'pause', 'steered'])
-    const shown = await json(['queues', 'show', 'steered'])
-    await holdfastCommand(['queues', 'resume', 'steered'])
-    await json(['queues', 'set', 'steered', '--max-attempts', '5', '--timeout', '30s', '--backoff', 'fixed'])
-    const set = await json(['queues', 'set', 'steered', '--unset', 'timeout', '--retention', '30d', '--no-jitter'])
-    const text = await holdfastCommand(['queues', 'show', 'steered'])
+    const paused = await holdfastCommand(['queues', 'pause', 'changed'])
+    const shown = await json(['queues', 'show', 'changed'])
+    await holdfastCommand(['queues', 'resume', 'changed'])
+    await json(['queues', 'set', 'changed', '--max-attempts', '5', '--timeout', '30s', '--backoff', 'fixed'])
+    const set = await json(['queues', 'set', 'changed', '--unset', 'timeout', '--retention', '30d', '--no-jitter'])
+    const text = await holdfastCommand(['queues', 'show', 'changed'])
 
-    expect(paused).toMatchObject({ code: 0, stdout: '', stderr: 'queue steered is paused\n' })
-    expect(shown).toMatchObject({ queue: { name: 'steered', paused: true, ready: 1 }, workers: [] })
+    expect(paused).toMatchObject({ code: 0, stdout: '', stderr: 'queue changed is paused\n' })
+    expect(shown).toMatchObject({ queue: { name: 'changed', paused: true, ready: 1 }, workers: [] })
     expect(set).toMatchObject({
       queue: {
         paused: false,
@@ -237,18 +237,19 @@ describe('queues', () => {
     })
     expect((set.queue as { settings: { limits: object } }).settings.limits).not.toHaveProperty('timeoutMs')
     expect(text.stdout).toMatch(/max attempts +5$/m)
+    expect(text.stdout).toMatch(/retry +fixed from 1 s, at most 60 min, without jitter$/m)
   })
 
-  test('are listed, with a warning where nobody works', async () => {
-    await enqueue('forsaken')
+  test('are listed, with a warning where no worker serves one', async () => {
+    await enqueue('unserved')
 
     const { stdout, stderr } = await holdfastCommand(['queues', 'list'])
 
-    expect(stdout).toMatch(/^forsaken +1 +0 +0 +0 +0 +0 /m)
-    expect(stderr).toContain('queue forsaken has ready jobs and no live worker')
+    expect(stdout).toMatch(/^unserved +1 +0 +0 +0 +0 +0 /m)
+    expect(stderr).toContain('queue unserved has ready jobs and no live worker')
   })
 
-  test('one that is not there is told with those that are', async () => {
+  test('one that does not exist is refused', async () => {
     const { code, stderr } = await holdfastCommand(['queues', 'show', 'nowhere'])
 
     expect(code).toBe(3)
@@ -257,7 +258,7 @@ describe('queues', () => {
 })
 
 describe('schedules', () => {
-  test('are added, looked at, run by hand, paused and removed', async () => {
+  test('are added, listed, run by hand, paused and removed', async () => {
     const added = await holdfastCommand([
       ...['schedules', 'add', 'nightly', '0 3 * * *', 'report', '{"of":"day"}'],
       ...['--zone', 'Europe/Berlin', '--queue', 'reports', '--overlap', 'skip'],
@@ -281,7 +282,7 @@ describe('schedules', () => {
     expect(gone.code).toBe(3)
   })
 
-  test('what is left out when one is added again stays as it was; another type starts anew', async () => {
+  test('options left out when one is added again keep their values; another type has the defaults', async () => {
     const report = defineJob('report', { version: 2, timeout: '5m', retry: { backoff: ['1s', '2h'] }, tags: ['r'] })
     const settings = { zone: 'Europe/Berlin', queue: 'reports', payload: { of: 'day' }, priority: 4 }
     const made = await store.holdfast.schedule('weekly', { ...settings, cron: '0 3 * * 1', job: report })
@@ -296,10 +297,10 @@ describe('schedules', () => {
     })
   })
 
-  test('an expression is looked ahead without a store', async () => {
+  test('the next times of an expression need no store', async () => {
     const line = ['schedules', 'next', '--cron', '30 2 * * *', '--zone', 'Europe/Berlin', '--count', '2']
 
-    const { code, stdout } = await holdfastCommand(line, { env: { HOLDFAST_URL: 'postgres://127.0.0.1:1/away' } })
+    const { code, stdout } = await holdfastCommand(line, { env: { HOLDFAST_URL: 'postgres://127.0.0.1:1/none' } })
 
     expect(code).toBe(0)
     expect(stdout).toMatch(/^\S+T\S+Z {2}\d{4}-\d\d-\d\d 02:30:00 Europe\/Berlin.*\n\S+T/)
@@ -318,7 +319,7 @@ describe('keys', () => {
 
     expect(key).toMatchObject({ name: 'shop', scopes: ['enqueue', 'read'], queues: ['orders'] })
     expect(made.stderr).not.toContain(secret)
-    expect(listed.stdout).toMatch(/shop +holds +enqueue,read +orders/)
+    expect(listed.stdout).toMatch(/shop +valid +enqueue,read +orders/)
     expect(listed.stdout).not.toContain(secret)
     expect(asked.code).toBe(2)
     expect(revoked).toMatchObject({ key: { id: key!.id } })
@@ -326,7 +327,7 @@ describe('keys', () => {
     await expect.poll(() => store.holdfast.authenticate(secret), { timeout: 15_000 }).toBeNull()
   }, 30_000)
 
-  test('a scope that is none is a mistake in usage', async () => {
+  test('an unknown scope is a usage error', async () => {
     const { code, stderr } = await holdfastCommand(['keys', 'create', 'shop', '--scope', 'everything'])
 
     expect(code).toBe(2)
@@ -335,7 +336,7 @@ describe('keys', () => {
 })
 
 describe('tail', () => {
-  test('tells as JSON lines what moves and what operators do, until Ctrl-C', async () => {
+  test('prints changes of jobs and actions of operators as JSON lines, until Ctrl-C', async () => {
     const following = start(['tail', '--queue', 'followed', '--every', '250ms'], store.at)
     await following.line(/^following/)
 
@@ -374,7 +375,7 @@ describe('stats, workers and top', () => {
     expect(text.stdout).toMatch(/^since \S+Z: \d+ enqueued, /m)
   })
 
-  test('workers are listed while they live', async () => {
+  test('workers are listed while they run', async () => {
     const lively = defineJob('lively', { queue: 'lively' })
     const worker = store.holdfast.worker({ handlers: [lively.handle(() => 1)], name: 'night' })
     const none = await holdfastCommand(['workers', 'list'])
@@ -384,11 +385,11 @@ describe('stats, workers and top', () => {
     await worker.stop()
 
     expect(none).toMatchObject({ code: 0, stdout: '' })
-    expect(none.stderr).toContain('no worker lives')
+    expect(none.stderr).toContain('no worker is running')
     expect(one.stdout).toMatch(/^night\S* +works +0\/10 +lively /m)
   })
 
-  test('top prints one frame where stdout is no terminal, and one document as JSON', async () => {
+  test('top prints one frame where stdout is not a terminal, and one document as JSON', async () => {
     const frame = await holdfastCommand(['top'])
     const answer = await json(['top'])
 

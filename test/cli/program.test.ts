@@ -3,13 +3,13 @@ import { VERSION } from '../../src/version.js'
 import { run } from './support.js'
 
 const GROUPS: Readonly<Record<string, string>> = {
-  jobs: 'list show explain tail cancel requeue discard edit',
-  dlq: 'list groups replay',
-  queues: 'list show pause resume set',
-  schedules: 'list next add pause resume run remove',
+  jobs: 'list show explain tail edit cancel requeue discard',
+  dlq: 'groups list requeue',
+  queues: 'list show pause resume set remove',
+  schedules: 'add list next run pause resume remove',
   workers: 'list',
   bulk: 'list show cancel',
-  migrate: 'up status sql',
+  migrate: 'up status sql roles',
   keys: 'create list revoke',
   config: 'show',
 }
@@ -52,7 +52,7 @@ describe('usage', () => {
   test.each([
     { line: 'enqeue', says: '(Did you mean enqueue?)' },
     { line: 'jobs sow', says: '(Did you mean show?)' },
-    { line: 'dlq replai', says: '(Did you mean replay?)' },
+    { line: 'dlq requeu', says: '(Did you mean requeue?)' },
     { line: 'jobs list --colour', says: '(Did you mean --color?)' },
     { line: 'jobs list --color sometimes', says: 'Allowed choices are auto, always, never.' },
     { line: 'jobs list --json --jsonl', says: 'cannot be used with option' },
@@ -68,7 +68,7 @@ describe('usage', () => {
     { line: 'server --port 70000', says: 'port must be a whole number from 0 to 65535' },
     { line: 'server --host 0.0.0.0', says: '--api-keys (make one with `holdfast keys create`)' },
     { line: 'server --base-path queue/', says: 'basePath must be' },
-    { line: 'server --trust-proxy 127.0.0.1', says: '--trust-proxy needs a secret that the proxy shows' },
+    { line: 'server --trust-proxy 127.0.0.1', says: '--trust-proxy needs a secret that the proxy sends' },
     { line: 'server --proxy-header x-user', says: 'give their addresses with --trust-proxy' },
     { line: 'server --allow-host Queue.Example.com', says: 'a host must be as browsers send it' },
     { line: '', says: 'Usage: holdfast' },
@@ -105,11 +105,11 @@ describe('options that every command takes', () => {
     expect(await shown(line.split(' '), { HOLDFAST_SCHEMA: 'elsewhere' })).toEqual(['postgres://a/b', 'jobs'])
   })
 
-  test('one that a command does not take is refused, not dropped', async () => {
+  test('an option that the command does not have is refused, not dropped', async () => {
     const { code, stderr } = await run(['--json', 'completion', 'bash'])
 
     expect(code).toBe(2)
-    expect(stderr).toContain('completion takes no option --json')
+    expect(stderr).toContain('completion has no option --json')
   })
 })
 
@@ -144,7 +144,7 @@ describe('colour', () => {
 })
 
 describe('config show', () => {
-  test('says which setting holds and where it comes from, without passwords', async () => {
+  test('shows each setting and where it comes from, without passwords', async () => {
     const env = { DATABASE_URL: 'postgres://app:opensesame@db/shop', HOLDFAST_CONCURRENCY: '4' }
 
     const { stdout } = await run(['config', 'show', '--schema', 'jobs', '--json'], { env })

@@ -4,9 +4,9 @@ import { hasTerminal, startInTerminal } from './support.js'
 
 const store = openTestStore('screen')
 
-// Needs a terminal, which takes the program `script` of Linux.
+// Needs a terminal, which the program `script` of Linux provides.
 describe.skipIf(!hasTerminal)('in a terminal', () => {
-  test('top takes the screen, draws again, and gives it back on q', async () => {
+  test('top uses the whole screen, updates it, and restores the terminal on q', async () => {
     await store.holdfast.enqueue('waits', null, { queue: 'drawn' })
     const top = startInTerminal(['top', '--every', '250ms'], store.at)
     await top.line(/drawn/)
@@ -50,7 +50,7 @@ describe.skipIf(!hasTerminal)('in a terminal', () => {
     expect(columns(named.stdout)).toEqual(['queue', 'in', 'done', 'failed', 'blocked'])
   })
 
-  test('a bulk action asks, with the count, and does nothing without a yes', async () => {
+  test('a bulk action asks with the count, and changes nothing without a yes', async () => {
     await store.holdfast.enqueueMany('waits', [1, 2, 3], { queue: 'asked' })
 
     const declined = startInTerminal(['jobs', 'cancel', '--queue', 'asked'], store.at)
@@ -63,7 +63,7 @@ describe.skipIf(!hasTerminal)('in a terminal', () => {
     agreed.type('y\r')
     const { code } = await agreed.ended
 
-    expect(stdout).toContain('nothing was done')
+    expect(stdout).toContain('nothing was changed')
     expect(untouched.count).toBe(3)
     expect(code).toBe(0)
     expect(await store.holdfast.count({ queue: 'asked', state: 'cancelled' })).toMatchObject({ count: 3 })

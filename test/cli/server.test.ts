@@ -66,7 +66,7 @@ describe('server', () => {
     expect(existsSync(file)).toBe(false)
   })
 
-  test('a link in the place of the file is not written through', async () => {
+  test('a link in place of the file is not followed', async () => {
     const cwd = await makeProject()
     writeFileSync(join(cwd, 'elsewhere'), 'mine')
     symlinkSync(join(cwd, 'elsewhere'), join(cwd, 'sign-in'))
@@ -77,7 +77,7 @@ describe('server', () => {
     expect(readFileSync(join(cwd, 'sign-in'), 'utf8')).toContain('?token=')
   })
 
-  test.each(['pretty', 'json'])('prints no token where it is not read on a terminal, log format %s', async (format) => {
+  test.each(['pretty', 'json'])('prints no token outside a terminal, log format %s', async (format) => {
     const running = start(['server', '--port', '0', '--log-format', format], store.at)
 
     await running.line(/^open http:\/\/localhost:\d+$/)
@@ -90,7 +90,7 @@ describe('server', () => {
     expect(stderr).not.toContain('token=')
   })
 
-  test('a job sent with curl is run by a worker of another process; its key again answers 200 with the same id', async () => {
+  test('a job sent with curl is run by a worker of another process; its key again gets 200 and the same id', async () => {
     const { url } = await startServer()
     const cwd = await makeProject({ 'jobs.js': GREET })
     start(['worker', './jobs.js'], { ...store.at, cwd })
@@ -106,7 +106,7 @@ describe('server', () => {
     expect([second.status, second.body]).toEqual([200, { id: first.body.id, created: false, state: 'succeeded' }])
   })
 
-  test('a signal ends those who follow the events, and the command ends with 0', async () => {
+  test('a signal ends open event streams, and the command ends with 0', async () => {
     const { running, url } = await startServer()
     const { secret } = await store.holdfast.createKey({ name: 'watcher', scopes: ['read'] })
     const events = await fetch(`${url}/v1/events`, { headers: { authorization: `Bearer ${secret}` } })
@@ -120,7 +120,7 @@ describe('server', () => {
     expect([code, signal]).toEqual([0, null])
   })
 
-  test('answers to the hosts it was given and to its own, and to no others', async () => {
+  test('answers requests to its own and the given hosts, and to no others', async () => {
     const args = ['server', '--json', '--port', '0', '--allow-host', 'queue.example.com']
     const { port } = JSON.parse(await start(args, store.at).line(/"signInFile"/)) as { port: number }
     const ask = async (host: string) => {
@@ -135,7 +135,7 @@ describe('server', () => {
     expect(answers).toEqual(['200', '200', '421'])
   })
 
-  test('a token from a file or the environment is good for everything, and --read-only refuses changes', async () => {
+  test('a token from a file or the environment allows everything, and --read-only refuses changes', async () => {
     const token = 'a-token-for-tests-that-is-long-enough-0123456789'
     const cwd = await makeProject({ token })
     const file = start(['server', '--json', '--port', '0', '--token-file', 'token', '--read-only'], {
@@ -154,7 +154,7 @@ describe('server', () => {
     expect(await changed.json()).toMatchObject({ code: 'read_only' })
   })
 
-  test('a port that is taken is told, and ends with 5', async () => {
+  test('a port that is taken is reported, and ends with 5', async () => {
     const blocker = createServer()
     const port = await new Promise<number>((resolve) => {
       blocker.listen(0, '127.0.0.1', () => resolve((blocker.address() as { port: number }).port))
@@ -167,13 +167,13 @@ describe('server', () => {
     expect(stderr).toContain(`port ${port} is taken by another program`)
   })
 
-  test('a store that is away ends it with 4, and a mistake in an option with 2 before anything connects', async () => {
-    const away = await run(['server', '--port', '0', '--url', 'postgres://127.0.0.1:1/away'])
-    const wrong = await run(['server', '--host', '0.0.0.0', '--url', 'postgres://127.0.0.1:1/away'])
+  test('an unreachable store ends it with 4; a wrong option ends it with 2 before anything connects', async () => {
+    const unreachable = await run(['server', '--port', '0', '--url', 'postgres://127.0.0.1:1/none'])
+    const wrong = await run(['server', '--host', '0.0.0.0', '--url', 'postgres://127.0.0.1:1/none'])
 
-    expect(away.code).toBe(4)
+    expect(unreachable.code).toBe(4)
     expect(wrong.code).toBe(2)
-    expect(wrong.stderr).toContain('before it is told how to know who asks')
+    expect(wrong.stderr).toContain('to listen on 0.0.0.0 the server needs a way to sign in')
   })
 })
 

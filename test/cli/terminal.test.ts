@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { progressText } from '../../src/cli/progress.js'
-import { cutTo, padTo, visible, visibleJson, widthOf, wrap } from '../../src/cli/terminal.js'
-import { spanText } from '../../src/cli/times.js'
+import { progressText } from '../../src/cli/output/progress.js'
+import { cutTo, padTo, visible, visibleJson, widthOf, wrap } from '../../src/cli/output/terminal.js'
+import { spanText } from '../../src/cli/output/times.js'
 import { start } from './support.js'
 
 describe('text from jobs', () => {

@@ -1,4 +1,4 @@
-// A mistyped schema or queue: commands that look or operate refuse it and leave nothing behind.
+// A mistyped schema or queue: commands refuse it and leave nothing behind.
 
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
@@ -36,7 +36,7 @@ describe('a schema that has no tables of Holdfast', () => {
     'enqueue send_email {}',
     'schedules add nightly @daily report',
     'gen --jobs 1',
-  ])('is refused by %s, which makes nothing and names those there are', async (line) => {
+  ])('is refused by %s, which creates nothing and names the schemas that exist', async (line) => {
     const typo = `${store.schema}x`
 
     const { code, stdout, stderr } = await holdfastCommand([...line.split(' '), '--schema', typo])
@@ -49,7 +49,7 @@ describe('a schema that has no tables of Holdfast', () => {
     expect(await hasSchema(typo)).toBe(false)
   })
 
-  test('is made by migrate, and an enqueue makes that of an embedded store which is new', async () => {
+  test('is created by migrate; an enqueue creates that of a new embedded store', async () => {
     const schema = `${store.schema}_made`
     const folder = await makeProject()
 
@@ -64,7 +64,7 @@ describe('a schema that has no tables of Holdfast', () => {
     expect([migrated.code, looked.code, enqueued.code], enqueued.stderr).toEqual([0, 0, 0])
   })
 
-  test('is refused as well when it is behind, and a look brings nothing up to date', async () => {
+  test('is refused too when it is too old, and a command that reads does not migrate it', async () => {
     const schema = `${store.schema}_old`
     await holdfastCommand(['migrate', 'up', '--schema', schema])
     const sql = new pg.Client({ connectionString: store.url })
@@ -84,9 +84,9 @@ describe('a schema that has no tables of Holdfast', () => {
   })
 })
 
-describe('a queue that nobody ever used', () => {
+describe('a queue that does not exist', () => {
   test.each(['queues pause mial', 'queues resume mial', 'queues set mial --max-attempts 3', 'queues remove mial'])(
-    'is refused by %s with the name that comes closest, and is not made',
+    'is refused by %s with the closest name, and is not created',
     async (line) => {
       await store.holdfast.enqueue('a', {}, { queue: 'mail' })
 
@@ -99,7 +99,7 @@ describe('a queue that nobody ever used', () => {
     },
   )
 
-  test('of several none is changed when one is mistyped', async () => {
+  test('of several queues none is changed when one is mistyped', async () => {
     await store.holdfast.enqueue('a', {}, { queue: 'mail' })
 
     const { code } = await holdfastCommand(['queues', 'pause', 'mail', 'mial'])
@@ -108,7 +108,7 @@ describe('a queue that nobody ever used', () => {
     expect((await store.holdfast.queues()).find(({ name }) => name === 'mail')?.paused).toBe(false)
   })
 
-  test('is made with --create, to pause or set it before its first job', async () => {
+  test('is created with --create, to pause or set it before its first job', async () => {
     const paused = await holdfastCommand(['queues', 'pause', 'early', '--create'])
     const set = await holdfastCommand(['queues', 'set', 'limited', '--max-attempts', '3', '--create'])
 

@@ -48,7 +48,7 @@ export const handlers = [
 
 const PRETTY = ['--log-format', 'pretty']
 
-/** A worker on a queue of its own; resolves when it works. */
+/** A worker on a queue of its own; resolves when it has started. */
 async function startWorker(queue: string, ...args: string[]): Promise<Running> {
   const cwd = await makeProject({ 'jobs.js': JOBS })
   const env = { ...at.env, TEST_QUEUE: queue }
@@ -62,7 +62,7 @@ async function startWorker(queue: string, ...args: string[]): Promise<Running> {
 
 describe('the module', () => {
   test.each([
-    { what: 'that is not there', text: null, code: 3, says: 'there is no module' },
+    { what: 'that does not exist', text: null, code: 3, says: 'there is no module' },
     { what: 'without handlers', text: 'export const other = 1', code: 2, says: 'has no handlers: it exports other: 1' },
     { what: 'with an empty list', text: 'export default []', code: 2, says: 'has no handlers' },
     { what: 'with something else in the list', text: 'export default [1]', code: 2, says: 'defineJob(…).handle(…)' },
@@ -84,7 +84,7 @@ describe('the module', () => {
   ])('one $what ends with $code, before anything connects', async ({ text, code, says }) => {
     const cwd = await makeProject(text === null ? {} : { 'jobs.js': text })
 
-    const ended = await run(['worker', './jobs.js', '--url', 'postgres://127.0.0.1:1/away'], { cwd })
+    const ended = await run(['worker', './jobs.js', '--url', 'postgres://127.0.0.1:1/none'], { cwd })
 
     expect(ended.code).toBe(code)
     expect(ended.stderr).toContain(says)
@@ -101,14 +101,14 @@ describe('the module', () => {
       start(['worker', 'old.cjs', ...PRETTY], { ...at, cwd }),
     ]
 
-    for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 at once/)
+    for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 concurrently/)
   })
 
   const TYPED = `import { defineJob } from 'holdfast'
     import { answer } from './answer.js'
     enum Kind { quick = 'quick' }
     export const handlers = [defineJob(Kind.quick).handle((): number => answer)]`
-  // Found by the name its JavaScript will have, as TypeScript wants it.
+  // Imported as ./answer.js, the name of its JavaScript, as TypeScript wants it.
   const ANSWER = 'export const answer: number = 1'
 
   test.each([
@@ -120,21 +120,24 @@ describe('the module', () => {
     await symlink(join(ROOT, 'node_modules', 'tsx'), join(cwd, 'node_modules', 'tsx'), 'junction')
     const running = start(['worker', `./${file}`, ...PRETTY], { ...at, cwd })
 
-    await running.line(/^worker \S+: 1 type in default, 10 at once/)
+    await running.line(/^worker \S+: 1 type in default, 10 concurrently/)
   })
 
-  test.skipIf('typescript' in process.features)('TypeScript that nobody can load is told what to do', async () => {
-    const cwd = await makeProject({ 'jobs.ts': TYPED })
+  test.skipIf('typescript' in process.features)(
+    'TypeScript that cannot be loaded is refused with what to do',
+    async () => {
+      const cwd = await makeProject({ 'jobs.ts': TYPED })
 
-    const { code, stderr } = await run(['worker', './jobs.ts', '--url', 'postgres://127.0.0.1:1/away'], { cwd })
+      const { code, stderr } = await run(['worker', './jobs.ts', '--url', 'postgres://127.0.0.1:1/none'], { cwd })
 
-    expect(code).toBe(1)
-    expect(stderr).toContain('npm install --save-dev tsx')
-  })
+      expect(code).toBe(1)
+      expect(stderr).toContain('npm install --save-dev tsx')
+    },
+  )
 
   test('a wrong option is refused before anything connects', async () => {
     const cwd = await makeProject({ 'jobs.js': JOBS })
-    const args = ['worker', './jobs.js', '--concurrency', '0', '--url', 'postgres://127.0.0.1:1/away']
+    const args = ['worker', './jobs.js', '--concurrency', '0', '--url', 'postgres://127.0.0.1:1/none']
 
     const { code, stderr } = await run(args, { cwd })
 
@@ -150,12 +153,15 @@ describe('running', () => {
 
     const running = start(['worker', './jobs.js', '--concurrency', '7', ...PRETTY], { cwd, env })
 
-    await running.line(/: 6 types in one, two, 7 at once/)
+    await running.line(/: 6 types in one, two, 7 concurrently/)
   })
 
-  test('tells what becomes of each job', async () => {
-    const worker = await startWorker('told')
-    await holdfast.enqueue('flaky', null, { queue: 'told', retry: { backoff: 'fixed', base: '10ms', jitter: false } })
+  test('prints what happens to each job', async () => {
+    const worker = await startWorker('printed')
+    await holdfast.enqueue('flaky', null, {
+      queue: 'printed',
+      retry: { backoff: 'fixed', base: '10ms', jitter: false },
+    })
 
     await worker.line(/flaky +[0-9a-f]{6} {2}started$/)
     await worker.line(/flaky +[0-9a-f]{6} {2}failed: not yet · retry in 10 ms \(attempt 1 of 25\)$/)
@@ -163,7 +169,7 @@ describe('running', () => {
     await worker.line(/flaky +[0-9a-f]{6} {2}succeeded in /)
   })
 
-  test('tells it as one JSON document a line on stdout', async () => {
+  test('with --json prints one event a line on stdout', async () => {
     const worker = await startWorker('lines', '--json')
     const { id } = await holdfast.enqueue('quick', null, { queue: 'lines' })
     await worker.line(/"event":"job.settled"/)
@@ -181,7 +187,7 @@ describe('running', () => {
     expect(stderr).toBe('')
   })
 
-  test.each(['throws', 'rejects'])('an error that %s where nobody catches it fails its job alone', async (how) => {
+  test.each(['throws', 'rejects'])('an uncaught error that %s fails only its own job', async (how) => {
     const queue = `escaping-${how}`
     const worker = await startWorker(queue)
     const { id } = await holdfast.enqueue('escaping', how, { queue })
@@ -193,10 +199,10 @@ describe('running', () => {
     expect(await holdfast.get(id)).toMatchObject({ state: 'dead', reason: 'attempts' })
   })
 
-  test('an error nobody catches and no job owns drains the worker and ends with 1', async () => {
+  test('an uncaught error outside of any job drains the worker and ends with 1', async () => {
     const queue = 'orphan'
     const cwd = await makeProject({
-      'jobs.js': `${JOBS}\nprocess.on('SIGUSR2', () => { throw new Error('nobody owns this') })`,
+      'jobs.js': `${JOBS}\nprocess.on('SIGUSR2', () => { throw new Error('outside of any job') })`,
     })
     const worker = start(['worker', './jobs.js', '--log-level', 'debug', '--log-format', 'pretty'], {
       cwd,
@@ -209,7 +215,7 @@ describe('running', () => {
     const { code, stderr } = await worker.ended
 
     expect(code).toBe(1)
-    expect(stderr).toContain('error: Error: nobody owns this')
+    expect(stderr).toContain('error: Error: outside of any job')
     expect(stderr).toMatch(/^ +at .*jobs\.js/m)
     expect(await holdfast.get(id)).toMatchObject({ state: 'succeeded' })
   })
@@ -230,7 +236,7 @@ describe('stopping', () => {
     expect(await holdfast.get(id)).toMatchObject({ state: 'succeeded', result: 'done' })
   })
 
-  test('gives back what outlasts the drain time, with its attempt, and ends with 0', async () => {
+  test('releases jobs that outlast the drain time, without counting the attempt, and ends with 0', async () => {
     const worker = await startWorker('released', '--drain-timeout', '50ms')
     const { id } = await holdfast.enqueue('patient', null, { queue: 'released' })
     await worker.line(/patient .* started$/)
@@ -239,11 +245,11 @@ describe('stopping', () => {
     const { code, stderr } = await worker.ended
 
     expect(code).toBe(0)
-    expect(stderr).toContain('stopped; 1 given back unfinished')
+    expect(stderr).toContain('stopped; 1 released unfinished')
     expect(await holdfast.get(id)).toMatchObject({ state: 'ready', attempt: 0 })
   })
 
-  test('the same Ctrl-C told twice, as npm does, still drains', async () => {
+  test('the same Ctrl-C received twice, as with npm, still drains', async () => {
     const worker = await startWorker('twice')
     const { id } = await holdfast.enqueue('slow', null, { queue: 'twice' })
     await worker.line(/slow .* started$/)
@@ -260,7 +266,7 @@ describe('stopping', () => {
   test.each([
     { signal: 'SIGINT', code: 130 },
     { signal: 'SIGTERM', code: 143 },
-  ] as const)('a second $signal exits at once with $code', async ({ signal, code }) => {
+  ] as const)('a second $signal exits immediately with $code', async ({ signal, code }) => {
     const queue = `left-${signal}`
     const worker = await startWorker(queue)
     const { id } = await holdfast.enqueue('deaf', null, { queue })
@@ -270,14 +276,14 @@ describe('stopping', () => {
     await worker.line(/deaf .* started$/)
     worker.signal(signal)
     await worker.line(/^stopping/)
-    // Sooner it would be taken for an echo of the first.
+    // Sooner it would count as the same signal.
     await sleep(600)
     worker.signal(signal)
 
     const ended = await worker.ended
 
     expect(ended.code).toBe(code)
-    expect(ended.stderr).toContain('left at once')
+    expect(ended.stderr).toContain('stopped immediately')
     expect(await holdfast.get(id)).toMatchObject({ state: 'running' })
   })
 })

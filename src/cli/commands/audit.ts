@@ -2,13 +2,13 @@
 
 import type { Command } from 'commander'
 import type { AuditEntry } from '../../core/operating.js'
-import { wholeNumber } from '../arguments.js'
 import { addExamples, type Cli } from '../command.js'
-import { addStoreOptions, withStore } from '../connection.js'
-import { findId, shortId } from '../job-ids.js'
-import { addTableOptions, type Column, type ListFlags, printListing } from '../table.js'
-import { visibleJson } from '../terminal.js'
-import { whenText } from '../times.js'
+import { given, wholeNumber } from '../input/arguments.js'
+import { addStoreOptions, withStore } from '../input/connection.js'
+import { findJobId, shortId } from '../input/ids.js'
+import { addTableOptions, type Column, type ListFlags, printListing } from '../output/table.js'
+import { visibleJson } from '../output/terminal.js'
+import { whenText } from '../output/times.js'
 
 interface AuditFlags extends ListFlags {
   readonly limit: number
@@ -33,26 +33,25 @@ export function addAudit(parent: Command, cli: Cli): void {
     .command('audit')
     .summary('show who changed what')
     .description('Shows the audit log, newest first: what operators did to jobs, queues, schedules and keys.')
-    .option('--limit <number>', 'the most lines, up to 200', wholeNumber, 50)
-    .option('--before <line>', 'go on below this line', wholeNumber)
-    .option('--action <text>', 'only this, as in cancel, requeue, pause queue')
-    .option('--actor <who>', 'only by them')
+    .option('--limit <number>', 'how many lines at most, up to 200', wholeNumber, 50)
+    .option('--before <line>', 'continue below this line', wholeNumber)
+    .option('--action <text>', 'only this action, such as cancel, requeue, pause queue')
+    .option('--actor <who>', 'only by this actor')
     .option('--job <id>', 'only about this job')
     .action((flags: AuditFlags) => audit(cli, flags))
   addStoreOptions(command, { json: 'print { entries, next } as JSON' })
   addTableOptions(command, COLUMNS)
   addExamples(command, [
     ['holdfast audit', 'the newest'],
-    ['holdfast audit --job 3e8a74', 'who touched this job'],
+    ['holdfast audit --job 3e8a74', 'who changed this job'],
   ])
 }
 
 async function audit(cli: Cli, flags: AuditFlags): Promise<void> {
   const { limit, before = null, action, actor } = flags
   await withStore(flags, { mustExist: true }, async (holdfast) => {
-    const job = flags.job === undefined ? undefined : await findId(holdfast, flags.job)
-    const given = Object.entries({ action, actor, job }).filter(([, value]) => value !== undefined)
-    const { entries, next } = await holdfast.audit({ limit, before, ...Object.fromEntries(given) })
+    const job = flags.job === undefined ? undefined : await findJobId(holdfast, flags.job)
+    const { entries, next } = await holdfast.audit({ limit, before, ...given({ action, actor, job }) })
     printListing(cli, flags, {
       name: 'entries',
       rows: entries,
@@ -61,7 +60,7 @@ async function audit(cli: Cli, flags: AuditFlags): Promise<void> {
       empty: 'no line matches',
     })
     if (next !== null && flags.json !== true && flags.jsonl !== true) {
-      cli.stderr.line(`there may be more: go on with --before ${next}`)
+      cli.stderr.line(`there may be more: continue with --before ${next}`)
     }
   })
 }

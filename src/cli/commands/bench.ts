@@ -1,4 +1,4 @@
-// holdfast bench: measures this package, the limit of its layout and its peers; the words after it go to the lab's own program.
+// holdfast bench: measures this package, the limit of its layout, and its peers. Its arguments go to the lab's own program.
 
 import type { Command } from 'commander'
 import { addExamples, type Cli } from '../command.js'
@@ -6,9 +6,9 @@ import { addExamples, type Cli } from '../command.js'
 export function addBench(parent: Command, _cli: Cli): void {
   const command = parent
     .command('bench')
-    .summary('measure it, and its peers where they are installed')
+    .summary('measure Holdfast, and its peers where they are installed')
     .description('Runs the benchmark of the lab. `holdfast bench -- --help` lists its measures and options.')
-    .argument('[words...]', 'what the benchmark takes, after --')
+    .argument('[words...]', 'arguments of the benchmark, after --')
     .action(async (words: readonly string[]) => {
       const { bench } = await import('../../../lab/bench/program.js')
       process.exitCode = await bench(words)

@@ -1,9 +1,10 @@
-// holdfast chaos: real workers on a real server under a seeded plan of faults, and a verdict over what happened.
+// holdfast chaos: real workers on a real server under a seeded plan of faults, and a verdict on what happened.
 
 import { type Command, Option } from 'commander'
-import { names, wholeNumber } from '../arguments.js'
-import { addExamples, type Cli, writeJson } from '../command.js'
+import { addExamples, type Cli } from '../command.js'
 import { EXIT } from '../exit-codes.js'
+import { names, wholeNumber } from '../input/arguments.js'
+import { writeJson } from '../output/json.js'
 
 interface ChaosFlags {
   readonly seed: number
@@ -21,24 +22,24 @@ interface ChaosFlags {
 export function addChaos(parent: Command, cli: Cli): void {
   const command = parent
     .command('chaos')
-    .summary('break everything by plan and check that no job was lost')
+    .summary('break processes and server by a plan, and check that no job was lost')
     .description(
-      'Starts a PostgreSQL server, workers and producers of its own, breaks them as a plan says that the seed decides, makes ' +
-        'everything whole, drains, and checks the history of every job against the invariants in docs/chaos.md. Exits with 7 ' +
-        'when one is violated, or when the run does not count because a planned fault did not happen.',
+      'Starts a PostgreSQL server, workers and producers of its own, and breaks them by a plan that depends on the seed. Then ' +
+        'it repairs everything, drains, and checks the history of every job against the invariants in docs/chaos.md. Exits ' +
+        'with 7 when one is violated, or when the run does not count because a planned fault did not happen.',
     )
-    .option('--seed <number>', 'what decides the load and the plan', wholeNumber, 1)
+    .option('--seed <number>', 'the load and the plan depend on it', wholeNumber, 1)
     .addOption(
-      new Option('--form <form>', 'how much and how long')
+      new Option('--form <form>', 'how many jobs and faults, and of which kind')
         .choices(['short', 'neighbours', 'long', 'clock'])
         .default('short'),
     )
-    .option('--jobs <number>', 'how many must be accepted', wholeNumber)
-    .option('--seconds <number>', 'over how long faults are spread', wholeNumber)
-    .option('--rate <number>', 'enqueue calls each second', wholeNumber)
+    .option('--jobs <number>', 'how many jobs must be accepted', wholeNumber)
+    .option('--seconds <number>', 'over how many seconds the faults are spread', wholeNumber)
+    .option('--rate <number>', 'enqueue calls a second', wholeNumber)
     .option('--only <kinds>', 'only faults of these kinds, comma-separated', names)
     .option('--calm', 'no faults at all')
-    .option('--plant <name>', 'put a mistake into the product on purpose, which the check must find')
+    .option('--plant <name>', 'plant a bug in the product, which the check must find')
     .option('--keep <folder>', 'keep the histories there (default: a temporary folder, kept when the run fails)')
     .option('--json', 'print the verdict as JSON')
     .action((flags: ChaosFlags) => chaos(cli, flags))
@@ -46,10 +47,10 @@ export function addChaos(parent: Command, cli: Cli): void {
     ['holdfast chaos', 'the short form: 20,000 jobs, 127 faults, within three minutes'],
     [
       'holdfast chaos --form neighbours',
-      "beside strangers, strict roles, a pooler, a standby (takes Debian's pgbouncer)",
+      "with strangers, strict roles, a pooler, a standby (needs Debian's pgbouncer)",
     ],
     ['holdfast chaos --seed 42 --form long --json > chaos.json', 'the long form, as a document'],
-    ['holdfast chaos --form clock', "only the database's clock jumps (takes Debian's libfaketime)"],
+    ['holdfast chaos --form clock', "only the database's clock jumps (needs Debian's libfaketime)"],
     ["holdfast chaos --plant 'settle without fence' --jobs 2000", 'see that the check can fail'],
   ])
 }

@@ -1,9 +1,12 @@
-// holdfast doctor: what durability one really has, what is wrong with the store, and how to mend it.
+// holdfast doctor: what durability the store really has, what is wrong with it, and how to fix it.
 
 import type { Command } from 'commander'
 import type { Duration } from '../../core/duration.js'
-import { duration } from '../arguments.js'
-import { addExamples, type Cli, writeJson } from '../command.js'
+import { addExamples, type Cli } from '../command.js'
+import { type Check, checksOf, durabilityOf, type Level } from '../doctor/checks.js'
+import type { Facts } from '../doctor/inspect.js'
+import { EXIT } from '../exit-codes.js'
+import { duration } from '../input/arguments.js'
 import {
   addStoreOptions,
   atStore,
@@ -13,11 +16,9 @@ import {
   openStore,
   environmentOption as option,
   type StoreFlags,
-} from '../connection.js'
-import { type Check, checksOf, durabilityOf, type Level } from '../doctor/checks.js'
-import type { Facts } from '../doctor/inspect.js'
-import { EXIT } from '../exit-codes.js'
-import { type Format, visible } from '../terminal.js'
+} from '../input/connection.js'
+import { writeJson } from '../output/json.js'
+import { type Format, visible } from '../output/terminal.js'
 
 interface DoctorFlags extends StoreFlags {
   readonly horizonWarn?: Duration
@@ -28,19 +29,23 @@ export function addDoctor(parent: Command, cli: Cli): void {
     .command('doctor')
     .summary('check the store: durability, settings, schema, clock')
     .description(
-      'Checks the store and changes nothing: what durability its settings really give, whether it takes writes, its ' +
-        'schema, version, vacuum, connections, pooler and clock, and queues without a worker. Prints the statements that ' +
-        'mend what is wrong. Exits with 7 when a check failed; warnings do not count.',
+      'Checks the store and changes nothing: what durability its settings really give, whether it accepts writes, its ' +
+        'schema, version, vacuum, connections, pooler and clock, and queues without a worker. Prints how to fix what is ' +
+        'wrong. Exits with 7 when a check failed; warnings do not count.',
     )
     .addOption(
-      option('--horizon-warn <duration>', 'how long dead rows may be kept from removal (default: 60s)', duration),
+      option(
+        '--horizon-warn <duration>',
+        'warn when dead rows cannot be removed for this long (default: 60s)',
+        duration,
+      ),
     )
     .action((flags: DoctorFlags) => doctor(cli, flags))
   addStoreOptions(command, { json: 'print { store, version, isDurable, durability, checks, isHealthy } as JSON' })
   addExamples(command, [
     ['holdfast doctor', 'before the first job that matters'],
     ['holdfast doctor --url postgres://app@db/shop --json', 'in a deployment'],
-    [`holdfast doctor --json | jq -r '.checks[] | select(.level != "ok") | .mend[]'`, 'only what to run'],
+    [`holdfast doctor --json | jq -r '.checks[] | select(.level != "ok") | .fix[]'`, 'only what to run'],
   ])
 }
 
@@ -88,10 +93,10 @@ function print({ stdout, stderr }: Cli, store: ChosenStore, facts: Facts, checks
   stdout.line(`${stdout.style('dim', 'durability')}  ${durabilityOf(facts)}`)
   stdout.line()
   const width = Math.max(...checks.map(({ name }) => name.length))
-  for (const { name, level, text, mend } of checks) {
+  for (const { name, level, text, fix } of checks) {
     const [mark, format] = MARKS[level]
     stdout.line(`${stdout.style(format, mark.padEnd(7))}  ${name.padEnd(width)}  ${visible(text)}`)
-    for (const line of mend) stdout.line(`${' '.repeat(width + 11)}${stdout.style('cyan', visible(line))}`)
+    for (const line of fix) stdout.line(`${' '.repeat(width + 11)}${stdout.style('cyan', visible(line))}`)
   }
   const count = (level: Level) => checks.filter((check) => check.level === level).length
   const [bad, doubtful] = [count('failed'), count('warning')]

@@ -1,10 +1,11 @@
-// holdfast experiment: runs one of the experiments that the findings rest on, and says what was expected and what was seen.
+// holdfast experiment: runs one of the experiments behind the findings, and prints what was expected and what was seen.
 
 import { type Command, InvalidArgumentError } from 'commander'
-import { wholeNumber } from '../arguments.js'
-import { addExamples, type Cli, writeJson } from '../command.js'
+import { addExamples, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
+import { wholeNumber } from '../input/arguments.js'
+import { writeJson } from '../output/json.js'
 
 interface ExperimentFlags {
   readonly list?: boolean
@@ -23,22 +24,22 @@ export function addExperiment(parent: Command, cli: Cli): void {
     .command('experiment')
     .summary('run one of the experiments behind the findings')
     .description(
-      'Starts a server and processes of its own, runs one experiment and writes its plots and one JSON document. A promise that ' +
-        'was broken makes the exit code 1; speeds are reported and never a failure.',
+      'Starts a server and processes of its own, runs one experiment and writes its plots and one JSON document. Exits with 1 ' +
+        'when a promise was broken; speed is reported and never a failure.',
     )
-    .argument('[name]', 'which; --list shows them')
+    .argument('[name]', 'which experiment; --list shows them')
     .option('--list', 'show the experiments')
-    .option('--short', 'a small form of it, within seconds')
-    .option('--seed <number>', 'what decides the load', wholeNumber, 1)
+    .option('--short', 'a short form, within seconds')
+    .option('--seed <number>', 'the load depends on it', wholeNumber, 1)
     .option('--minutes <number>', 'how long the steady part lasts (sustained)', someNumber)
-    .option('--rate <number>', 'jobs enqueued each second (sustained)', wholeNumber)
-    .option('--out <folder>', 'where plots and the document go (default: a new folder among the temporary ones)')
-    .option('--page <file>', 'put the figures into this page of the findings, in place of those of the last run')
-    .option('--url <url>', 'a PostgreSQL server on which databases may be made, instead of one of its own')
+    .option('--rate <number>', 'jobs enqueued a second (sustained)', wholeNumber)
+    .option('--out <folder>', 'where the plots and the document go (default: a new temporary folder)')
+    .option('--page <file>', 'put the figures into this page of the findings, in place of the last ones')
+    .option('--url <url>', 'a PostgreSQL server on which it may create databases, instead of one of its own')
     .option('--json', 'print the document as JSON')
     .action((name: string | undefined, flags: ExperimentFlags) => experiment(cli, name, flags))
   addExamples(command, [
-    ['holdfast experiment --list', 'what there is, and how long it takes'],
+    ['holdfast experiment --list', 'which there are, and how long each takes'],
     ['holdfast experiment job-loss --short', 'workers killed again and again, within half a minute'],
     ['holdfast experiment sustained --minutes 20 --out results', 'the long one, with its plots kept'],
   ])
@@ -48,7 +49,7 @@ async function experiment(cli: Cli, name: string | undefined, flags: ExperimentF
   const { listExperiments, runExperiment } = await import('../../../lab/experiments/run.js')
   if (name === undefined || flags.list === true) {
     if (name === undefined && flags.list !== true) {
-      throw new CliError('say which experiment: --list shows them', { exitCode: EXIT.usage })
+      throw new CliError('name an experiment: --list shows them', { exitCode: EXIT.usage })
     }
     const experiments = listExperiments()
     if (flags.json === true) writeJson(cli, { experiments })

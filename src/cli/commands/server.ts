@@ -1,30 +1,58 @@
-// holdfast server: the HTTP API and the dashboard of a store, until it is told to stop.
+// holdfast server: the HTTP API and the dashboard of a store, until it is stopped.
 
+import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
-import { isLoopback } from '../../core/hosts.js'
-import type { Holdfast } from '../../holdfast.js'
+import { checkWhole } from '../../core/check.js'
+import type { Duration } from '../../core/duration.js'
+import { hostCheck, isLoopback } from '../../core/hosts.js'
+import { KEY_SCOPES, type KeyScope } from '../../core/operating.js'
 import type { Listening, Server } from '../../server/index.js'
-import type { ServerOptions } from '../../server/options.js'
-import { addExamples, type Cli, writeJsonLine } from '../command.js'
-import { addStoreOptions, type ChosenStore, chooseStore, openStore, type StoreFlags } from '../connection.js'
+import { PROXY_SECRET_HEADER, resolveOptions, type ServerOptions, type TrustedProxy } from '../../server/options.js'
+import { addExamples, type Cli } from '../command.js'
+import { CliError } from '../errors.js'
+import { EXIT } from '../exit-codes.js'
+import { collectNames, duration, names, wholeNumber } from '../input/arguments.js'
+import {
+  addStoreOptions,
+  type ChosenStore,
+  chooseStore,
+  openStore,
+  environmentOption as option,
+  type StoreFlags,
+} from '../input/connection.js'
 import { Lifetime } from '../lifetime.js'
-import { type Log, openLog } from '../log/log.js'
-import { addLogOptions, type LogFlags } from '../log/options.js'
-import { atPort } from '../ports.js'
-import { addServerOptions, type ServerFlags as OwnFlags, PORT_DEFAULT, readServerOptions } from '../serve/options.js'
-import { offerSignIn, type SignIn } from '../serve/sign-in.js'
+import { writeJsonLine } from '../output/json.js'
+import { addLogOptions, type Log, type LogFlags, openLog } from '../output/log.js'
+import { atPort, offerSignIn, openServer, PORT_DEFAULT, type SignIn, signInFileOption } from '../serving.js'
 
-interface ServerFlags extends StoreFlags, LogFlags, OwnFlags {}
+interface ServerFlags extends StoreFlags, LogFlags {
+  readonly host?: string
+  readonly port?: number
+  readonly allowHost?: readonly string[]
+  readonly basePath?: string
+  readonly apiKeys?: boolean
+  readonly tokenFile?: string
+  readonly trustProxy?: readonly string[]
+  readonly proxySecretFile?: string
+  readonly proxyHeader?: string
+  readonly proxyScope?: readonly KeyScope[]
+  readonly insecureNoAuth?: boolean
+  readonly readOnly?: boolean
+  readonly environment?: string
+  readonly session?: Duration
+  readonly signInFile?: string
+  readonly apiOnly?: boolean
+}
 
 export function addServer(parent: Command, cli: Cli): void {
   const command = parent
     .command('server')
     .summary('serve the HTTP API and the dashboard')
     .description(
-      'Serves the HTTP API and the dashboard of a store, on this machine alone unless told otherwise. On a terminal it ' +
-        'prints an address that signs in once; elsewhere, where it would stay in a log, --sign-in-file says where to write ' +
-        'it. Like a worker it takes part in upkeep, but not with --read-only. SIGTERM or Ctrl-C ' +
-        'stops it: requests under way get five seconds, and it exits with 0. A second signal exits at once.',
+      'Serves the HTTP API and the dashboard of a store, on this machine only unless --host is given. In a terminal it ' +
+        'prints an address that signs in once; elsewhere the address would stay in a log, so --sign-in-file says where to ' +
+        'write it. Like a worker it does upkeep, except with --read-only. SIGTERM or Ctrl-C stops it: open requests get ' +
+        'five seconds, and it exits with 0. A second signal exits immediately.',
     )
     .action((flags: ServerFlags) => serve(cli, flags))
   addServerOptions(command)
@@ -32,29 +60,67 @@ export function addServer(parent: Command, cli: Cli): void {
   addStoreOptions(command, { json: 'print { url, signInFile, host, port } as one line of JSON, once it listens' })
   addExamples(command, [
     ['holdfast server', 'on this machine: open the address it prints'],
-    ['holdfast keys create ops --scope admin', 'a key, for those who come from elsewhere'],
+    ['holdfast keys create ops --scope admin', 'a key, for people on other machines'],
     ['holdfast server --host 0.0.0.0 --allow-host queue.example.com --api-keys', 'for others, with API keys'],
     [
       'holdfast server --base-path /queue --trust-proxy 10.0.0.7 --proxy-secret-file proxy-secret',
-      'behind a proxy that knows who asks',
+      'behind a proxy that authenticates',
     ],
   ])
 }
 
-const LEAVING = 'left at once: requests under way were cut off'
+function addServerOptions(command: Command): void {
+  command
+    .addOption(option('--host <address>', 'where to listen (default: localhost, both 127.0.0.1 and ::1)'))
+    .addOption(option('--port <port>', `0 takes any that is free (default: ${PORT_DEFAULT})`, wholeNumber))
+    .addOption(
+      option(
+        '--allow-host <names>',
+        'a host name it answers to besides localhost, such as queue.example.com; may be repeated',
+        collectNames,
+      ),
+    )
+    .addOption(option('--base-path <path>', 'the path a proxy serves it under, such as /queue (default: /)'))
+    .option(
+      '--api-keys',
+      'allow API keys of the store: this or another way to sign in is needed to listen beyond this machine',
+    )
+    .addOption(option('--token-file <file>', 'a file with a token that allows everything, or HOLDFAST_TOKEN'))
+    .addOption(
+      option('--trust-proxy <addresses>', 'proxies that authenticate users, such as 10.0.0.7 or 10.0.0.0/8', names),
+    )
+    .addOption(
+      option(
+        '--proxy-secret-file <file>',
+        `a file with the secret they send in ${PROXY_SECRET_HEADER}, or HOLDFAST_PROXY_SECRET; needed with --trust-proxy`,
+      ),
+    )
+    .addOption(option('--proxy-header <name>', 'the header with the user (default: x-forwarded-user)'))
+    .addOption(
+      option('--proxy-scope <scopes>', `what their users may do: ${KEY_SCOPES.join(', ')} (default: read)`, names),
+    )
+    .option('--read-only', 'refuse every change, and do no upkeep')
+    .addOption(option('--environment <name>', 'shown on every page, so that production is not taken for staging'))
+    .addOption(option('--session <duration>', 'how long a sign-in lasts (default: 12h)', duration))
+    .addOption(signInFileOption())
+    .option('--api-only', 'serve the API without the dashboard')
+    .option('--insecure-no-auth', 'allow everything to everybody who can reach it')
+}
+
+const LAST_WORDS = 'stopped immediately: open requests were cut off'
 
 async function serve(cli: Cli, flags: ServerFlags): Promise<void> {
-  const lifetime = new Lifetime(cli, { signals: ['SIGINT', 'SIGTERM'], onUncaught: () => false, leaving: LEAVING })
-  // Before the store is opened: a mistake in an option should not cost a connection.
+  const lifetime = new Lifetime(cli, { signals: ['SIGINT', 'SIGTERM'], onUncaught: () => false, lastWords: LAST_WORDS })
+  // Before the store is opened: a wrong option should not need a connection to be reported.
   const options = readServerOptions(flags)
-  // --json is one line about the address; the log goes on beside it.
+  // --json prints one line with the address. The log stays on stderr.
   const log = await openLog(cli, { ...flags, json: false }, ['http'])
   const store = chooseStore(flags)
   const upkeep = flags.readOnly !== true
   const holdfast = await openStore(store, flags, { ...log.connectOptions, upkeep })
   try {
-    holdfast.on(log.hear)
-    const server = await makeServer(holdfast, options, log)
+    holdfast.on(log.onEvent)
+    const server = await openServer(holdfast, { ...options, log: log.onServerEvent })
     try {
       const listening = await listen(server, flags)
       const url = openableUrl(listening)
@@ -63,7 +129,7 @@ async function serve(cli: Cli, flags: ServerFlags): Promise<void> {
       try {
         announce(cli, { flags, log, store, listening, url, signIn })
         await lifetime.over
-        log.say('stopping')
+        log.info('stopping')
       } finally {
         await signIn.close()
       }
@@ -73,16 +139,7 @@ async function serve(cli: Cli, flags: ServerFlags): Promise<void> {
   } finally {
     await holdfast.close()
   }
-  log.say('stopped')
-}
-
-async function makeServer(holdfast: Holdfast, options: ServerOptions, log: Log): Promise<Server> {
-  // Loaded here: no other command needs them.
-  const [{ createServer }, { createMetrics }] = await Promise.all([
-    import('../../server/index.js'),
-    import('../../metrics/index.js'),
-  ])
-  return createServer(holdfast, { ...options, metrics: createMetrics(holdfast), log: log.served })
+  log.info('stopped')
 }
 
 function listen(server: Server, { host, port = PORT_DEFAULT }: ServerFlags): Promise<Listening> {
@@ -99,19 +156,19 @@ interface Announced {
   readonly signIn: SignIn
 }
 
-/** The address people can open: not the one that stands for all of them. */
+/** The address a browser can open: 0.0.0.0 and :: stand for every address of the machine. */
 function openableUrl(listening: Listening): string {
   return listening.url.replace(/^http:\/\/(0\.0\.0\.0|\[::\])(?=:)/, 'http://localhost')
 }
 
-/** Says where it is, and how to sign in. */
+/** Prints where it listens, and how to sign in. */
 function announce(cli: Cli, { flags, log, store, listening, url, signIn }: Announced): void {
   const { host, port } = listening
-  log.say(`serving ${store.shown}`, { store: store.shown, url })
+  log.info(`serving ${store.shown}`, { store: store.shown, url })
   if (flags.json === true) writeJsonLine(cli, { url, signInFile: signIn.file, host, port })
   else announceSignIn(cli, flags, url, signIn)
   if (!isLoopback(host) && flags.allowHost === undefined) {
-    cli.stderr.line(`it answers only to localhost:${port}: name the hosts people use with --allow-host`)
+    cli.stderr.line(`it answers requests to localhost:${port} only: name the host that people use with --allow-host`)
   }
 }
 
@@ -126,8 +183,85 @@ function announceSignIn(cli: Cli, { insecureNoAuth }: ServerFlags, url: string, 
   if (signIn.file !== null) cli.stderr.line(`     an address that signs in once is in ${signIn.file}`)
   else if (signIn.url === null) {
     cli.stderr.line(
-      '     sign in with an API key (`holdfast keys create`), or start with --sign-in-file for an address;',
+      '     sign in with an API key (`holdfast keys create`), or start with --sign-in-file for an address that signs in',
     )
-    cli.stderr.line('     it is printed on a terminal alone, because this may be kept as a log')
+    cli.stderr.line('     (it is printed in a terminal only: other output may be kept as a log)')
   }
+}
+
+/** The options of the server, checked. */
+function readServerOptions(flags: ServerFlags): ServerOptions {
+  const token = readToken(flags)
+  const proxy = readProxy(flags)
+  const options: ServerOptions = {
+    ...(flags.basePath === undefined ? {} : { basePath: flags.basePath }),
+    ...(flags.allowHost === undefined ? {} : { hosts: flags.allowHost }),
+    ...(token === null ? {} : { token }),
+    ...(flags.apiKeys === true ? { apiKeys: true } : {}),
+    ...(proxy === null ? {} : { proxy }),
+    ...(flags.environment === undefined ? {} : { environment: { name: flags.environment } }),
+    ...(flags.session === undefined ? {} : { session: flags.session }),
+    ...(flags.apiOnly === true ? { dashboard: false } : {}),
+    readOnly: flags.readOnly === true,
+    insecureNoAuth: flags.insecureNoAuth === true,
+  }
+  if (flags.port !== undefined) checkWhole('port', flags.port, 0, 65_535)
+  if (options.hosts !== undefined) hostCheck(options.hosts)
+  checkReach(flags.host ?? 'localhost', resolveOptions(options).hasChosenAuth)
+  return options
+}
+
+function readToken({ tokenFile }: ServerFlags): string | null {
+  return readSecret('token', tokenFile, process.env.HOLDFAST_TOKEN)
+}
+
+/** From a file or the environment only: every user of the machine can read an argument. */
+function readSecret(what: string, file: string | undefined, variable: string | undefined): string | null {
+  if (file === undefined) return variable || null
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (cause) {
+    throw new CliError(`the ${what} cannot be read from ${file}: ${(cause as Error).message}`, {
+      exitCode: EXIT.notFound,
+      cause,
+    })
+  }
+}
+
+function readProxy({ trustProxy, proxySecretFile, proxyHeader, proxyScope }: ServerFlags): TrustedProxy | null {
+  if (trustProxy !== undefined) {
+    const unknown = proxyScope?.find((scope) => !KEY_SCOPES.includes(scope))
+    if (unknown !== undefined) {
+      throw new CliError(`--proxy-scope must be one of ${KEY_SCOPES.join(', ')}, got ${JSON.stringify(unknown)}`, {
+        exitCode: EXIT.usage,
+      })
+    }
+    const secret = readSecret("proxy's secret", proxySecretFile, process.env.HOLDFAST_PROXY_SECRET)
+    if (secret === null) {
+      throw new CliError(
+        '--trust-proxy needs a secret that the proxy sends: every other program on its machine has the same address',
+        {
+          exitCode: EXIT.usage,
+          hint: `write \`openssl rand -base64 32\` into a file, give it with --proxy-secret-file, and have the proxy send it in ${PROXY_SECRET_HEADER}`,
+        },
+      )
+    }
+    const scopes = proxyScope === undefined ? {} : { scopes: proxyScope }
+    return { peers: trustProxy, secret, header: proxyHeader ?? 'x-forwarded-user', ...scopes }
+  }
+  if (proxySecretFile === undefined && proxyHeader === undefined && proxyScope === undefined) return null
+  throw new CliError(
+    '--proxy-secret-file, --proxy-header and --proxy-scope are about proxies: give their addresses with --trust-proxy',
+    {
+      exitCode: EXIT.usage,
+    },
+  )
+}
+
+function checkReach(host: string, hasChosenAuth: boolean): void {
+  if (isLoopback(host) || hasChosenAuth) return
+  throw new CliError(`to listen on ${host} the server needs a way to sign in`, {
+    exitCode: EXIT.usage,
+    hint: '--api-keys (make one with `holdfast keys create`), --token-file, --trust-proxy, or --insecure-no-auth to allow everything to everybody',
+  })
 }

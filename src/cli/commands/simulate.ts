@@ -1,12 +1,13 @@
-// holdfast simulate: runs the whole system on virtual time, with faults that come from a seed, and says what broke.
+// holdfast simulate: runs the whole system on virtual time, with faults that depend on a seed, and prints what broke.
 
 import { availableParallelism } from 'node:os'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CampaignSummary } from '../../../lab/simulator/campaign.js'
 import type { Failure } from '../../../lab/simulator/tally.js'
-import { wholeNumber } from '../arguments.js'
-import { addExamples, type Cli, writeJson } from '../command.js'
+import { addExamples, type Cli } from '../command.js'
 import { EXIT } from '../exit-codes.js'
+import { wholeNumber } from '../input/arguments.js'
+import { writeJson } from '../output/json.js'
 
 interface SimulateFlags {
   readonly seed?: number
@@ -24,24 +25,24 @@ const THREADS_MAX = 64
 export function addSimulate(parent: Command, cli: Cli): void {
   const command = parent
     .command('simulate')
-    .summary('run the system on virtual time with faults from a seed')
+    .summary('run the system on virtual time, with faults from a seed')
     .description(
-      'Runs clients, workers and upkeep on virtual time over the memory store: processes crash, stop and stand still, calls and ' +
-        'answers are lost or late, clocks jump, all of it drawn from a seed. The history of each run is held against what is ' +
-        'promised. The same seed gives the same history. Nothing of yours is touched.',
+      'Runs clients, workers and upkeep on virtual time over the memory store: processes crash, stop and freeze, calls and ' +
+        'answers are lost or late, clocks jump, all of it drawn from a seed. The history of each run is checked against the ' +
+        'promises. The same seed gives the same history. It does not use your store.',
     )
-    .option('--seed <number>', 'replay one seed and tell its story', within(0, SEED_MAX))
+    .option('--seed <number>', 'run one seed again and print what happened', within(0, SEED_MAX))
     .option('--count <number>', 'how many seeds to run', within(1, SEED_MAX), 1_000)
     .option('--from <number>', 'the first seed', within(0, SEED_MAX), 1)
     .option('--threads <number>', 'how many threads', within(1, THREADS_MAX), Math.min(2, availableParallelism()))
-    .option('--out <file>', 'keep the summary there as it grows; go on with the one that is there')
-    .option('--planted', 'plant bugs into a copy of the code instead, and count the runs until each is found')
+    .option('--out <file>', 'keep the summary in this file, and continue one that is there')
+    .option('--planted', 'instead plant bugs in a copy of the code, and count the runs until each is found')
     .option('--json', 'print the summary as JSON')
     .action((flags: SimulateFlags) => simulate(cli, flags))
   addExamples(command, [
     ['holdfast simulate --count 10000', 'ten thousand schedules'],
-    ['holdfast simulate --seed 4711', 'the same run again, with the story of what broke'],
-    ['holdfast simulate --count 500000 --out simulated.json', 'a long one that can be interrupted and continued'],
+    ['holdfast simulate --seed 4711', 'the same run again, with what broke'],
+    ['holdfast simulate --count 500000 --out simulated.json', 'a long run that can be interrupted and continued'],
   ])
 }
 
@@ -54,15 +55,15 @@ function within(min: number, max: number): (text: string) => number {
 }
 
 async function simulate(cli: Cli, flags: SimulateFlags): Promise<void> {
-  const isFine = await (flags.planted === true
+  const isOk = await (flags.planted === true
     ? hunt(cli, flags)
     : flags.seed === undefined
       ? runMany(cli, flags)
-      : replay(cli, flags, flags.seed))
-  if (!isFine) process.exitCode = EXIT.checkFailed
+      : runOne(cli, flags, flags.seed))
+  if (!isOk) process.exitCode = EXIT.checkFailed
 }
 
-async function replay(cli: Cli, flags: SimulateFlags, seed: number): Promise<boolean> {
+async function runOne(cli: Cli, flags: SimulateFlags, seed: number): Promise<boolean> {
   const { hashOf, simulate } = await import('../../../lab/simulator/simulate.js')
   const { failureOf, totalsOf } = await import('../../../lab/simulator/tally.js')
   const simulation = await simulate(seed)
@@ -88,7 +89,7 @@ async function runMany(cli: Cli, flags: SimulateFlags): Promise<boolean> {
     const { jobs, claims, rescues, unknownAnswers, answersLost, ticks, faultless, faults } = summary.totals
     cli.stdout.line(paceOf(summary))
     cli.stdout.line(
-      `${jobs} jobs, ${claims} claims, ${rescues} leases that ran out, ${answersLost} answers lost, ${unknownAnswers} enqueues without an answer, ${ticks} ticks`,
+      `${jobs} jobs, ${claims} claims, ${rescues} leases that expired, ${answersLost} answers lost, ${unknownAnswers} enqueues without an answer, ${ticks} ticks`,
     )
     const kinds = Object.entries(faults).sort(([a], [b]) => (a < b ? -1 : 1))
     cli.stdout.line(

@@ -1,16 +1,16 @@
-// holdfast stats: how many jobs stand where, and with --since what happened.
+// holdfast stats: how many jobs are in which state, and with --since what happened.
 
 import type { Command } from 'commander'
 import type { Duration } from '../../core/duration.js'
 import type { QueueStats, WorkerView } from '../../core/job.js'
 import type { QueueOverview, SeriesPoint } from '../../core/operating.js'
-import { duration } from '../arguments.js'
-import { addExamples, type Cli, writeJson } from '../command.js'
-import { addStoreOptions, withStore } from '../connection.js'
-import { QUEUE_COLUMNS } from '../queue-columns.js'
-import { addTableOptions, type ListFlags, printListing } from '../table.js'
-import { spanText } from '../times.js'
-import { isLive } from '../worker-columns.js'
+import { addExamples, type Cli } from '../command.js'
+import { duration } from '../input/arguments.js'
+import { addStoreOptions, withStore } from '../input/connection.js'
+import { isLive, QUEUE_COLUMNS } from '../output/columns.js'
+import { writeJson } from '../output/json.js'
+import { addTableOptions, type ListFlags, printListing } from '../output/table.js'
+import { spanText } from '../output/times.js'
 
 interface StatsFlags extends ListFlags {
   readonly queue?: string
@@ -20,13 +20,13 @@ interface StatsFlags extends ListFlags {
 export function addStats(parent: Command, cli: Cli): void {
   const command = parent
     .command('stats')
-    .summary('show how many jobs stand where')
+    .summary('show how many jobs are in which state')
     .description(
-      'Shows how many unfinished and dead jobs each queue holds, how long the oldest ready one has waited, the live ' +
-        'workers, and the rates of the last minute. With --since also what happened in that time.',
+      'Shows how many unfinished and dead jobs each queue has, how long the oldest ready job has waited, the live workers, ' +
+        'and the rates of the last minute. With --since also what happened in that time.',
     )
     .option('--queue <name>', 'only this queue')
-    .option('--since <duration>', 'sum up the last 10s to 3d', duration)
+    .option('--since <duration>', 'also sum up this long, from 10s to 3d', duration)
     .action((flags: StatsFlags) => stats(cli, flags))
   addStoreOptions(command, { json: 'print { total, queues, happened } as JSON' })
   addTableOptions(command, QUEUE_COLUMNS)
@@ -53,15 +53,13 @@ async function stats(cli: Cli, flags: StatsFlags): Promise<void> {
     const shown =
       rows.length > 1 && flags.jsonl !== true ? [...rows, everyQueue(total, rows, await holdfast.workers())] : rows
     const empty =
-      queue === undefined
-        ? 'no queue has ever had a job here: try `holdfast enqueue`'
-        : `queue ${queue} has never had a job here`
+      queue === undefined ? 'there is no queue yet: `holdfast enqueue` makes one' : `there is no queue ${queue}`
     printListing(cli, flags, { name: 'queues', rows: shown, columns: QUEUE_COLUMNS, empty })
     if (happened !== null && flags.jsonl !== true) cli.stdout.line(happenedText(happened))
   })
 }
 
-/** All queues as if they were one. */
+/** All queues as one row. */
 function everyQueue(total: QueueStats, rows: readonly QueueOverview[], everyone: readonly WorkerView[]): QueueOverview {
   const workers = everyone.filter(isLive)
   const sum = (of: (row: QueueOverview) => number) => rows.reduce((all, row) => all + of(row), 0)
@@ -90,7 +88,7 @@ interface Happened {
   readonly dead: number
   readonly cancelled: number
   readonly rescued: number
-  /** Of the attempts that ended: how long they ran. */
+  /** How long an attempt ran on average; null when none ended. */
   readonly runMsMean: number | null
 }
 

@@ -1,17 +1,21 @@
-// holdfast top: the store at a glance, live in a terminal; elsewhere one frame.
+// holdfast top: the store at a glance. Live in a terminal; elsewhere one frame.
 
 import type { Command } from 'commander'
 import type { Duration } from '../../core/duration.js'
 import { isHoldfastError } from '../../core/errors.js'
+import type { WorkerView } from '../../core/job.js'
+import type { DeadGroup, Depth, Overview, QueueOverview, SeriesPoint } from '../../core/operating.js'
 import type { Holdfast } from '../../holdfast.js'
-import { pollEvery } from '../arguments.js'
-import { addExamples, type Cli, writeJson } from '../command.js'
-import { addStoreOptions, chooseStore, type StoreFlags, withStore } from '../connection.js'
-import { Lifetime } from '../lifetime.js'
-import { pollUntil } from '../poll.js'
-import { cutTo, visible } from '../terminal.js'
-import { frameLines, type Sight } from '../top/frame.js'
-import { Screen } from '../top/screen.js'
+import { addExamples, type Cli } from '../command.js'
+import { pollInterval } from '../input/arguments.js'
+import { addStoreOptions, chooseStore, type StoreFlags, withStore } from '../input/connection.js'
+import { pollUntil, readingLifetime } from '../lifetime.js'
+import { errorText, isLive, lacksWorker, QUEUE_COLUMNS, rateText, WORKER_COLUMNS } from '../output/columns.js'
+import { writeJson } from '../output/json.js'
+import { Screen } from '../output/screen.js'
+import { type Column, tableLines } from '../output/table.js'
+import { cutTo, type Format, type Output, visible } from '../output/terminal.js'
+import { clockText, spanText } from '../output/times.js'
 
 interface TopFlags extends StoreFlags {
   readonly every: Duration
@@ -25,31 +29,31 @@ export function addTop(parent: Command, cli: Cli): void {
     .command('top')
     .summary('watch the store live')
     .description(
-      'Shows queues, rates, workers and what kills jobs, again and again until q or Ctrl-C. Where stdout is no terminal, ' +
-        'or with --json, it prints one frame.',
+      'Shows queues, rates, workers and the errors of dead jobs, and updates them until q or Ctrl-C. Where stdout is not a ' +
+        'terminal, or with --json, it prints one frame.',
     )
-    .option('--every <duration>', 'how often to look, 250ms to 1h', pollEvery, 1_000)
-    .option('--once', 'one frame also in a terminal')
+    .option('--every <duration>', 'how often to update, 250ms to 1h', pollInterval, 1_000)
+    .option('--once', 'print one frame, also in a terminal')
     .action((flags: TopFlags) => top(cli, flags))
   addStoreOptions(command, { json: 'print { overview, workers, groups, series } once, as JSON' })
   addExamples(command, [
     ['holdfast top', 'live; q quits'],
-    ['holdfast top --every 5s --url postgres://app@db/shop', 'another store, more calmly'],
-    ['holdfast top | head -3', 'one frame, the sums only'],
+    ['holdfast top --every 5s --url postgres://app@db/shop', 'another store, less often'],
+    ['holdfast top | head -3', 'one frame, only the totals'],
   ])
 }
 
 async function top(cli: Cli, flags: TopFlags): Promise<void> {
   const store = chooseStore(flags).shown
   await withStore(flags, { mustExist: true }, async (holdfast) => {
-    if (flags.json === true) writeJson(cli, await look(holdfast))
+    if (flags.json === true) writeJson(cli, await read(holdfast))
     else if (!cli.stdout.isTerminal || flags.once === true) {
-      for (const line of frameLines(cli.stdout, await look(holdfast), { store, rows: null })) cli.stdout.line(line)
+      for (const line of frameLines(cli.stdout, await read(holdfast), { store, rows: null })) cli.stdout.line(line)
     } else await watch(cli, holdfast, store, flags)
   })
 }
 
-async function look(holdfast: Holdfast): Promise<Sight> {
+async function read(holdfast: Holdfast): Promise<Snapshot> {
   return {
     overview: await holdfast.overview(),
     workers: await holdfast.workers(),
@@ -60,37 +64,33 @@ async function look(holdfast: Holdfast): Promise<Sight> {
 
 async function watch(cli: Cli, holdfast: Holdfast, store: string, flags: TopFlags): Promise<void> {
   const { stdout } = cli
-  const lifetime = new Lifetime(cli, {
-    signals: ['SIGINT', 'SIGTERM', 'SIGHUP'],
-    onUncaught: () => false,
-    leaving: 'left at once',
-  })
+  const lifetime = readingLifetime(cli, ['SIGINT', 'SIGTERM', 'SIGHUP'])
   const screen = new Screen(stdout, (key) => {
     if (key === 'q' || key === 'Q' || key === '\u0003') lifetime.end()
   })
-  let sight: Sight | null = null
-  let away: string | null = null
+  let snapshot: Snapshot | null = null
+  let problem: string | null = null
   const draw = () => {
     const rows = stdout.rows === null ? null : stdout.rows - 1
-    const lines = sight === null ? [] : frameLines(stdout, sight, { store, rows })
-    const foot = away === null ? stdout.style('dim', 'q quits') : stdout.style('red', cutTo(visible(away), 200))
-    screen.draw([...lines, foot])
+    const lines = snapshot === null ? [] : frameLines(stdout, snapshot, { store, rows })
+    const footer = problem === null ? stdout.style('dim', 'q quits') : stdout.style('red', cutTo(visible(problem), 200))
+    screen.draw([...lines, footer])
   }
   const redraw = atMostEvery(DRAW_MS_MIN, draw)
   const endResize = stdout.onResize(redraw.run)
   try {
-    const lookAndDraw = async () => {
+    const poll = async () => {
       try {
-        sight = await look(holdfast)
-        away = null
+        snapshot = await read(holdfast)
+        problem = null
       } catch (error) {
-        // What is away is shown in the frame, and looked for again.
+        // The last frame stays, with the problem below it, and the next poll tries again.
         if (!isHoldfastError(error) || !error.retryable) throw error
-        away = `the store is away: ${error.message}`
+        problem = `the store is unavailable: ${error.message}`
       }
       redraw.run()
     }
-    await pollUntil(lifetime.signal, { cli, everyMs: Number(flags.every), look: lookAndDraw })
+    await pollUntil(lifetime.signal, { cli, everyMs: Number(flags.every), poll })
   } finally {
     endResize()
     redraw.stop()
@@ -98,7 +98,7 @@ async function watch(cli: Cli, holdfast: Holdfast, store: string, flags: TopFlag
   }
 }
 
-/** Runs something soon, but never twice within `ms`. */
+/** Runs something immediately, or later so that `ms` lie between two runs. */
 function atMostEvery(ms: number, run: () => void): { readonly run: () => void; readonly stop: () => void } {
   let lastMs = Number.NEGATIVE_INFINITY
   let timer: NodeJS.Timeout | null = null
@@ -117,4 +117,122 @@ function atMostEvery(ms: number, run: () => void): { readonly run: () => void; r
       if (timer !== null) clearTimeout(timer)
     },
   }
+}
+
+/** The figures of one frame. */
+interface Snapshot {
+  readonly overview: Overview
+  readonly workers: readonly WorkerView[]
+  readonly groups: readonly DeadGroup[]
+  /** Of the last 15 minutes, oldest first. */
+  readonly series: readonly SeriesPoint[]
+}
+
+const QUEUES_MIN = 5
+const WORKERS_MAX = 8
+const GROUPS_MAX = 5
+
+const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
+  { name: 'group', text: ({ fingerprint }) => fingerprint.slice(0, 8) },
+  { name: 'dead', text: ({ count }) => count.toLocaleString('en'), side: 'right', format: () => 'red' },
+  {
+    name: 'error',
+    text: ({ error }) => errorText(error) ?? '(no error)',
+    isLong: true,
+  },
+]
+
+const TITLE_WIDTH_MIN = 28
+
+const QUEUES: readonly Column<QueueOverview>[] = QUEUE_COLUMNS.filter(({ isExtra }) => isExtra !== true)
+const WORKERS: readonly Column<WorkerView>[] = WORKER_COLUMNS.filter(
+  ({ name, isExtra }) => isExtra !== true && name !== 'started',
+)
+
+/** The lines of a frame. `rows` is the height of the terminal; null prints everything. */
+function frameLines(
+  out: Output,
+  snapshot: Snapshot,
+  { store, rows }: { readonly store: string; readonly rows: number | null },
+): string[] {
+  const { overview, groups, series } = snapshot
+  const workers = [...snapshot.workers].sort((one, other) => other.running - one.running).slice(0, WORKERS_MAX)
+  const queues = [...overview.queues].sort(byUrgency)
+  const below = [
+    ...section(out, 'workers', tableLines(out, workers, WORKERS), workers.length),
+    ...section(out, 'dead, by error', tableLines(out, groups.slice(0, GROUPS_MAX), GROUP_COLUMNS), groups.length),
+  ]
+  const above = head(out, snapshot, store, series)
+  const room = rows === null ? queues.length : Math.max(QUEUES_MIN, rows - above.length - below.length - 3)
+  const shown = queues.slice(0, room)
+  const rest = queues.length - shown.length
+  return [
+    ...above,
+    ...section(out, 'queues', tableLines(out, shown, QUEUES), shown.length),
+    ...(rest > 0 ? [out.style('dim', `and ${rest} more ${rest === 1 ? 'queue' : 'queues'}`)] : []),
+    ...below,
+  ].slice(0, rows ?? undefined)
+}
+
+/** Queues without a worker first, then those with the most jobs. */
+function byUrgency(one: QueueOverview, other: QueueOverview): number {
+  const unserved = Number(lacksWorker(other)) - Number(lacksWorker(one))
+  return unserved || other.ready + other.running - (one.ready + one.running) || one.name.localeCompare(other.name)
+}
+
+const STATES: readonly (readonly [keyof Depth, Format | null])[] = [
+  ['ready', 'cyan'],
+  ['running', 'blue'],
+  ['scheduled', null],
+  ['retrying', 'yellow'],
+  ['blocked', null],
+  ['dead', 'red'],
+]
+
+function head(out: Output, { overview, workers }: Snapshot, store: string, series: readonly SeriesPoint[]): string[] {
+  const { queues, nowMs } = overview
+  const sum = (of: (queue: QueueOverview) => number) => queues.reduce((all, queue) => all + of(queue), 0)
+  const counts = STATES.map(([state, format]) => {
+    const count = sum((queue) => queue[state])
+    const text = `${state} ${count.toLocaleString('en')}`
+    return format === null || count === 0 ? text : out.style(format, text)
+  })
+  const oldestS = Math.max(0, ...queues.map(({ oldestAgeS }) => oldestAgeS))
+  const live = workers.filter(isLive)
+  const busy = live.reduce((all, { running }) => all + running, 0)
+  const slots = live.reduce((all, { concurrency }) => all + concurrency, 0)
+  const rates = [
+    `in ${rateText(sum(({ rates }) => rates.enqueued))}`,
+    `done ${rateText(sum(({ rates }) => rates.succeeded))}`,
+    `failed ${rateText(sum(({ rates }) => rates.failed))}`,
+    `oldest ${oldestS === 0 ? '-' : spanText(oldestS * 1_000)}`,
+    `workers ${live.length}, ${busy} of ${slots} slots busy`,
+  ]
+  const width = out.columns ?? Number.POSITIVE_INFINITY
+  const title = cutTo(visible(`${clockText(new Date(nowMs))}  ${store}`), Math.max(TITLE_WIDTH_MIN, width - 14))
+  return [
+    `${out.style('bold', 'holdfast top')}  ${title}`,
+    counts.join('   '),
+    rates.join('   '),
+    ...trend(out, series, width),
+    ...queues
+      .filter(lacksWorker)
+      .slice(0, 3)
+      .map(({ name }) => out.style('red', cutTo(`queue ${visible(name)} has ready jobs and no live worker`, width))),
+  ]
+}
+
+const BARS = ' ▁▂▃▄▅▆▇█'
+
+/** How many jobs succeeded over time, as bars one column wide. */
+function trend(out: Output, series: readonly SeriesPoint[], width: number): string[] {
+  const points = series.slice(-Math.max(0, Math.min(90, width - 8)))
+  const most = Math.max(...points.map(({ succeeded }) => succeeded), 0)
+  if (most === 0) return []
+  const bars = points.map(({ succeeded }) => BARS[Math.ceil((succeeded / most) * (BARS.length - 1))]).join('')
+  return [`${out.style('dim', 'done')}  ${out.style('green', bars)}`]
+}
+
+function section(out: Output, title: string, lines: readonly string[], count: number): string[] {
+  return count === 0 ? [] : ['', out.style('bold', title), ...lines]
 }

@@ -1,4 +1,4 @@
-// holdfast worker: runs the handlers of a module until it is told to stop.
+// holdfast worker: runs the handlers of a module until it is stopped.
 
 import type { Command } from 'commander'
 import { checkWhole } from '../../core/check.js'
@@ -9,16 +9,21 @@ import type { Holdfast } from '../../holdfast.js'
 import type { MetricsServer } from '../../metrics/serve.js'
 import { attributeUncaught } from '../../worker/current-job.js'
 import { resolveWorkerOptions, type WorkerOptions } from '../../worker/options.js'
-import { duration, durationOrUnlimited, names, wholeNumber } from '../arguments.js'
 import { addExamples, type Cli } from '../command.js'
-import { addStoreOptions, chooseStore, openStore, environmentOption as option, type StoreFlags } from '../connection.js'
 import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
-import { loadHandlers } from '../handler-module.js'
+import { duration, durationOrUnlimited, names, wholeNumber } from '../input/arguments.js'
+import {
+  addStoreOptions,
+  chooseStore,
+  openStore,
+  environmentOption as option,
+  type StoreFlags,
+} from '../input/connection.js'
+import { loadHandlers } from '../input/handler-module.js'
 import { Lifetime } from '../lifetime.js'
-import { type Log, openLog } from '../log/log.js'
-import { addLogOptions, type LogFlags } from '../log/options.js'
-import { atPort } from '../ports.js'
+import { addLogOptions, type Log, type LogFlags, openLog } from '../output/log.js'
+import { atPort } from '../serving.js'
 
 interface WorkerFlags extends StoreFlags, LogFlags {
   readonly queues?: readonly string[]
@@ -37,29 +42,41 @@ export function addWorker(parent: Command, cli: Cli): void {
     .summary('run the handlers of a module')
     .description(
       'Runs jobs with the handlers of a module: its default export, or its `handlers`, is the list. ' +
-        'SIGTERM or Ctrl-C stops it: it claims no more, lets running jobs finish for the drain time, gives the rest back ' +
-        'with their attempts, and exits with 0. A second signal exits at once, with 143 or 130.',
+        'SIGTERM or Ctrl-C stops it: it claims no more, lets running jobs finish for the drain time, releases the others ' +
+        'without counting their attempt, and exits with 0. A second signal exits immediately, with 143 or 130.',
     )
     .argument('<module>', 'a JavaScript file, or TypeScript with tsx beside it or Node 22.18 or later')
     .addOption(option('--queues <names>', 'comma-separated (default: those of the handlers)', names))
-    .addOption(option('--concurrency <number>', 'how many jobs run at once (default: 10)', wholeNumber))
-    .addOption(option('--claim-batch <number>', 'the most jobs one claim takes (default: 500)', wholeNumber))
+    .addOption(option('--concurrency <number>', 'how many jobs run concurrently (default: 10)', wholeNumber))
+    .addOption(option('--claim-batch <number>', 'how many jobs one claim takes at most (default: 500)', wholeNumber))
     .addOption(
       option('--visibility-timeout <duration>', 'the lease of a job, extended while it runs (default: 30s)', duration),
     )
-    .addOption(option('--drain-timeout <duration>', 'or `unlimited` (default: 15s)', durationOrUnlimited))
     .addOption(
-      option('--metrics-port <port>', 'serve Prometheus metrics there, at /metrics (default: none)', wholeNumber),
+      option(
+        '--drain-timeout <duration>',
+        'how long running jobs may finish after a signal, or `unlimited` (default: 15s)',
+        durationOrUnlimited,
+      ),
+    )
+    .addOption(
+      option(
+        '--metrics-port <port>',
+        'serve Prometheus metrics on this port, at /metrics (default: none)',
+        wholeNumber,
+      ),
     )
     .addOption(option('--metrics-host <address>', 'the address of that port (default: 127.0.0.1)'))
-    .addOption(option('--metrics-allow-host <names>', 'Hosts it answers to beside addresses and localhost', names))
+    .addOption(
+      option('--metrics-allow-host <names>', 'host names it answers to besides addresses and localhost', names),
+    )
     .action((module: string, flags: WorkerFlags) => work(cli, module, flags))
   addLogOptions(command)
-  addStoreOptions(command, { json: 'print what happens to jobs on stdout, one event a line, instead of the log' })
+  addStoreOptions(command, { json: 'print events of jobs on stdout, one a line, instead of the log' })
   addExamples(command, [
     ['holdfast worker ./jobs.js', 'every queue its handlers are defined for'],
     ['holdfast worker ./jobs.ts', 'TypeScript'],
-    ['holdfast worker ./jobs.js --queues email,default --concurrency 64', 'two queues, 64 jobs at once'],
+    ['holdfast worker ./jobs.js --queues email,default --concurrency 64', 'two queues, 64 jobs concurrently'],
     [
       'HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log-level debug',
       'settings from the environment; a line for each job',
@@ -71,7 +88,7 @@ export function addWorker(parent: Command, cli: Cli): void {
 async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void> {
   const lifetime = new Lifetime(cli, { signals: ['SIGINT', 'SIGTERM'], onUncaught: attributeUncaught })
   const handlers = await loadHandlers(module)
-  // Before the store is opened: a mistake in an option should not cost a connection.
+  // Before the store is opened: a wrong option should not need a connection to be reported.
   const { queues, concurrency } = resolveWorkerOptions(readOptions(flags, handlers))
   checkMetricsFlags(flags)
   const types = handlers.map(({ definition }) => definition.type)
@@ -79,14 +96,14 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
   const store = chooseStore(flags)
   const holdfast = await openStore(store, flags, log.connectOptions)
   try {
-    holdfast.on(tellStop(log))
+    holdfast.on(logEvents(log))
     const metrics = await openMetrics(holdfast, flags, { queues, types })
     const worker = holdfast.worker(readOptions(flags, log.watch(handlers)))
     await worker.start()
     const kinds = `${handlers.length} ${handlers.length === 1 ? 'type' : 'types'}`
-    const scraped = metrics === null ? '' : `, metrics at ${metrics.url}`
-    log.say(
-      `worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} at once, at ${store.shown}${scraped}`,
+    const metricsText = metrics === null ? '' : `, metrics at ${metrics.url}`
+    log.info(
+      `worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} concurrently, at ${store.shown}${metricsText}`,
       { worker: worker.id, types, queues, concurrency, store: store.shown, metrics: metrics?.url ?? null },
     )
     await lifetime.over
@@ -97,14 +114,14 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
   }
 }
 
-/** Hears events for a log; lines also say that the worker stops. */
-function tellStop(log: Log): Emit {
+/** Passes events to the log, and adds lines about the stop where people read it. */
+function logEvents(log: Log): Emit {
   return (event) => {
-    log.hear(event)
+    log.onEvent(event)
     if (log.isPretty && event.name === 'worker.draining') {
-      log.say(`stopping: ${event.running} running, Ctrl-C again leaves at once`)
+      log.info(`stopping: ${event.running} running, Ctrl-C again stops immediately`)
     }
-    if (log.isPretty && event.name === 'worker.stopped') log.say(stoppedText(event.released))
+    if (log.isPretty && event.name === 'worker.stopped') log.info(stoppedText(event.released))
   }
 }
 
@@ -112,13 +129,13 @@ function checkMetricsFlags({ metricsPort, metricsHost, metricsAllowHost }: Worke
   if (metricsAllowHost !== undefined) hostCheck(metricsAllowHost)
   if (metricsPort !== undefined) checkWhole('metrics-port', metricsPort, 0, 65_535)
   else if (metricsHost !== undefined || metricsAllowHost !== undefined) {
-    throw new CliError('--metrics-host and --metrics-allow-host are about a port: give it with --metrics-port', {
+    throw new CliError('--metrics-host and --metrics-allow-host need --metrics-port', {
       exitCode: EXIT.usage,
     })
   }
 }
 
-/** Serves metrics where the flags say so. */
+/** Serves metrics if the flags give a port. */
 async function openMetrics(
   holdfast: Holdfast,
   { metricsPort, metricsHost, metricsAllowHost }: WorkerFlags,
@@ -149,5 +166,5 @@ function readOptions(flags: WorkerFlags, handlers: WorkerOptions['handlers']): W
 }
 
 function stoppedText(released: number): string {
-  return released === 0 ? 'stopped' : `stopped; ${released} given back unfinished`
+  return released === 0 ? 'stopped' : `stopped; ${released} released unfinished`
 }

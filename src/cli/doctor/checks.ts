@@ -1,9 +1,9 @@
-// What `doctor` makes of the facts: what durability one really has, what is wrong, and the statements that mend it. Pure.
+// The checks of `doctor`, made from its facts: what durability the store really has, what is wrong, how to fix it. Pure.
 
 import { isLessThanOn } from '../../core/durability.js'
 import type { Horizon, Overview, PostgresHealth } from '../../core/operating.js'
-import { isForsaken } from '../queue-columns.js'
-import { spanText } from '../times.js'
+import { lacksWorker } from '../output/columns.js'
+import { spanText } from '../output/times.js'
 import type { Facts } from './inspect.js'
 
 export type Level = 'ok' | 'warning' | 'failed'
@@ -11,29 +11,29 @@ export type Level = 'ok' | 'warning' | 'failed'
 export interface Check {
   readonly name: string
   readonly level: Level
-  /** In plain words. */
+  /** For people. */
   readonly text: string
-  /** What to run, SQL or a command; empty when nothing needs to be mended. */
-  readonly mend: readonly string[]
+  /** What to run, SQL or a command; empty when nothing is wrong. */
+  readonly fix: readonly string[]
 }
 
 type Found = Omit<Check, 'name'>
 
-const ok = (text: string): Found => ({ level: 'ok', text, mend: [] })
-const warning = (text: string, ...mend: string[]): Found => ({ level: 'warning', text, mend })
-const failed = (text: string, ...mend: string[]): Found => ({ level: 'failed', text, mend })
+const ok = (text: string): Found => ({ level: 'ok', text, fix: [] })
+const warning = (text: string, ...fix: string[]): Found => ({ level: 'warning', text, fix })
+const failed = (text: string, ...fix: string[]): Found => ({ level: 'failed', text, fix })
 
 const RELOAD = 'SELECT pg_reload_conf();'
 
-/** From when on something is worth a warning. */
+/** From when on a check warns. */
 export interface Thresholds {
-  /** How long dead rows may be kept from removal. */
+  /** For how long dead rows could not be removed. */
   readonly horizonWarnMs: number
 }
 
 const THRESHOLDS: Thresholds = { horizonWarnMs: 60_000 }
 
-/** Every check, in the order one reads them. */
+/** Every check, in reading order. */
 export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLDS): readonly Check[] {
   const { migrations, health, clockOffsetMs, overview, late, strays } = facts
   const schema = migrations === null ? [] : [named('schema', checkSchema(migrations))]
@@ -66,17 +66,17 @@ function named(name: string, found: Found): Check {
   return { name, ...found }
 }
 
-/** One sentence: what a crash does to a job that was accepted. */
+/** One sentence: what a crash does to an accepted job. */
 export function durabilityOf({ health }: Facts): string {
-  if (health === null) return 'Nothing can be said yet: the schema is not there.'
+  if (health === null) return 'Not known yet: the schema does not exist.'
   const { postgres } = health
-  if (postgres === null) return 'None: every job is gone when the process ends. This store is for tests.'
+  if (postgres === null) return 'None: every job is lost when the process ends. This store is for tests.'
   const { fsync, fullPageWrites, synchronousCommit } = postgres.settings
   if (!fsync) {
     return 'An accepted job survives a crash of a worker or of the server program, but not of the machine: a power cut may lose jobs and damage the whole database.'
   }
   if (synchronousCommit === 'off') {
-    return "An accepted job survives a crash of a worker; a crash of the server loses the jobs of about its last second, which were answered with 'accepted'."
+    return 'An accepted job survives a crash of a worker; a crash of the server loses jobs it accepted in about the last second.'
   }
   const torn = fullPageWrites ? '' : ' A power cut may still damage pages that were being written.'
   return `${KEPT[synchronousCommit] ?? KEPT.on}${torn}`
@@ -85,7 +85,7 @@ export function durabilityOf({ health }: Facts): string {
 const ON_DISK = "An accepted job is on the server's disk and survives a crash of workers, server and machine"
 
 const KEPT: Readonly<Record<string, string>> = {
-  local: `${ON_DISK}. Standbys may lag behind: a failover may lose the newest.`,
+  local: `${ON_DISK}. Standbys may lag behind: a failover may lose the newest jobs.`,
   remote_write: `${ON_DISK}, and was handed to the synchronous standbys, if there are any.`,
   on: `${ON_DISK}, and is on the disks of the synchronous standbys, if there are any.`,
   remote_apply: `${ON_DISK}, and can be read on the synchronous standbys, if there are any.`,
@@ -96,7 +96,7 @@ function checkMemory(): Found {
 }
 
 function checkFsync(isOn: boolean): Found {
-  if (isOn) return ok('on: what was written is on disk')
+  if (isOn) return ok('on: what is written is on disk')
   return failed(
     'off: a crash of the machine may lose accepted jobs and damage the database',
     'ALTER SYSTEM SET fsync = on;',
@@ -105,9 +105,9 @@ function checkFsync(isOn: boolean): Found {
 }
 
 function checkPages(isOn: boolean): Found {
-  if (isOn) return ok('on: a page that was torn by a power cut is mended')
+  if (isOn) return ok('on: a page that a power cut left half written is repaired')
   return failed(
-    'off: a power cut may leave a page half written, which nothing can mend',
+    'off: a power cut may leave a page half written, and nothing can repair it',
     'ALTER SYSTEM SET full_page_writes = on;',
     RELOAD,
   )
@@ -118,11 +118,11 @@ const ROLE_ON = 'ALTER ROLE CURRENT_USER SET synchronous_commit = on;'
 function checkCommit({ synchronousCommit, synchronousCommitOfRole }: PostgresHealth['settings']): Found {
   if (isLessThanOn(synchronousCommit)) {
     return failed(
-      `${synchronousCommit}, and Holdfast could not turn it on: enqueue answers before the job is where it is promised to be`,
+      `${synchronousCommit}, and Holdfast could not turn it on: enqueue returns before the job is durable`,
       ROLE_ON,
     )
   }
-  if (!isLessThanOn(synchronousCommitOfRole)) return ok(`${synchronousCommit}: enqueue answers when the job is on disk`)
+  if (!isLessThanOn(synchronousCommitOfRole)) return ok(`${synchronousCommit}: enqueue returns when the job is on disk`)
   return warning(
     `${synchronousCommitOfRole} on the server; Holdfast turns it on for its own transactions, but not for yours that enqueue`,
     ROLE_ON,
@@ -131,7 +131,7 @@ function checkCommit({ synchronousCommit, synchronousCommitOfRole }: PostgresHea
 
 function checkWritable({ inRecovery, settings }: PostgresHealth): Found {
   if (inRecovery) {
-    return failed('this is a standby, which takes no writes', 'holdfast doctor --url postgres://…  # the primary')
+    return failed('this is a standby, which accepts no writes', 'holdfast doctor --url postgres://…  # the primary')
   }
   if (settings.readOnlyByDefault) {
     return failed(
@@ -139,11 +139,12 @@ function checkWritable({ inRecovery, settings }: PostgresHealth): Found {
       'ALTER ROLE CURRENT_USER SET default_transaction_read_only = off;',
     )
   }
-  return ok('it takes writes')
+  return ok('it accepts writes')
 }
 
 function checkSchema({ schema, applied, missing }: NonNullable<Facts['migrations']>): Found {
-  if (missing.length === 0) return ok(`"${schema}" is at migration ${applied.at(-1)!.number}, as this version wants it`)
+  if (missing.length === 0)
+    return ok(`"${schema}" is at migration ${applied.at(-1)!.number}, the one this version needs`)
   const at = applied.length === 0 ? 'does not exist or is empty' : `is at migration ${applied.at(-1)!.number}`
   return failed(`"${schema}" ${at} and lacks ${missing.length}`, `holdfast migrate up --schema ${schema}`)
 }
@@ -158,7 +159,7 @@ function checkVersion(number: number, version: string): Found {
 function checkAutovacuum(isOn: boolean): Found {
   if (isOn) return ok('on')
   return failed(
-    'off: dead rows pile up and every claim becomes slower, until the queue stands',
+    'off: dead rows pile up, and every claim becomes slower and slower',
     'ALTER SYSTEM SET autovacuum = on;',
     RELOAD,
   )
@@ -168,7 +169,7 @@ const HORIZON_FAIL_MS = 60 * 60_000
 
 function checkHorizon(horizon: Horizon | undefined, warnMs: number): Found {
   if (horizon === undefined || horizon.holder === null || horizon.ageMs < warnMs) {
-    return ok('nothing keeps dead rows from being removed')
+    return ok('dead rows can be removed')
   }
   const { holder, ageMs, xids } = horizon
   const who = [
@@ -177,9 +178,9 @@ function checkHorizon(horizon: Horizon | undefined, warnMs: number): Found {
     holder.application === null || holder.application === '' ? null : holder.application,
     holder.state,
   ].filter((part) => part !== null)
-  const text = `${HOLDERS[holder.kind]}${who.length === 0 ? '' : ` (${who.join(', ')})`} has kept dead rows for ${spanText(ageMs)}, ${xids.toLocaleString('en')} transactions back; every claim becomes slower`
+  const text = `${HOLDERS[holder.kind]}${who.length === 0 ? '' : ` (${who.join(', ')})`} has kept dead rows from being removed for ${spanText(ageMs)}, ${xids.toLocaleString('en')} transactions; every claim becomes slower`
   const level = ageMs >= HORIZON_FAIL_MS ? 'failed' : 'warning'
-  return { level, text, mend: mendHorizon(holder) }
+  return { level, text, fix: fixHorizon(holder) }
 }
 
 type Holder = NonNullable<Horizon['holder']>
@@ -191,26 +192,26 @@ const HOLDERS: Readonly<Record<Holder['kind'], string>> = {
   standby: 'a query on a standby',
 }
 
-function mendHorizon({ kind, pid }: Holder): readonly string[] {
+function fixHorizon({ kind, pid }: Holder): readonly string[] {
   switch (kind) {
     case 'transaction':
       return pid === null ? [] : [`SELECT pg_terminate_backend(${pid});`]
     case 'prepared':
       return [
         'SELECT gid, prepared, owner FROM pg_prepared_xacts ORDER BY prepared;',
-        "ROLLBACK PREPARED '<gid>';  -- the oldest that nobody will finish",
+        "ROLLBACK PREPARED '<gid>';  -- the oldest that will not be finished",
       ]
     case 'slot':
       return [
         'SELECT slot_name, active, age(coalesce(xmin, catalog_xmin)) FROM pg_replication_slots ORDER BY 3 DESC NULLS LAST;',
-        "SELECT pg_drop_replication_slot('<slot_name>');  -- one that nobody reads any more",
+        "SELECT pg_drop_replication_slot('<slot_name>');  -- one that is no longer used",
       ]
     case 'standby':
       return ['-- on the standby: end its long query, or', 'ALTER SYSTEM SET hot_standby_feedback = off;', RELOAD]
   }
 }
 
-// A table of a busy queue has some; so many say that vacuum does not keep up.
+// A table of a busy queue has some dead rows. This many mean that vacuum does not keep up.
 const DEAD_ROWS_MAX = 200_000
 
 function checkDeadRows({ tables, schema }: PostgresHealth): Found {
@@ -228,16 +229,16 @@ function checkRetention({ postponedDays }: PostgresHealth): Found {
   const list = postponedDays.slice(0, 3).map(({ day, why }) => `${day}: ${why}`)
   const more = postponedDays.length > 3 ? `; and ${postponedDays.length - 3} more` : ''
   return warning(
-    `retention passes over ${list.join('; ')}${more}`,
+    `retention skips ${list.join('; ')}${more}`,
     "holdfast jobs list --filter 'state:dead'  # requeue or discard them",
   )
 }
 
 function checkPooler(hasPooler: boolean): Found {
-  if (!hasPooler) return ok('none seen: statements reach one server process')
+  if (!hasPooler) return ok('none found: statements reach one server process')
   return warning(
-    'a pooler in transaction mode is in between: wake-ups are lost and workers poll instead, which delays jobs by up to 2 s',
-    '# give workers a URL that leads to the server itself, or a pool in session mode',
+    'connections go through a pooler in transaction mode: wake-ups are lost and workers poll instead, which delays jobs by up to 2 s',
+    '# give workers the URL of the server itself, or of a pool in session mode',
   )
 }
 
@@ -246,17 +247,17 @@ function checkConnections({ connections, settings }: PostgresHealth): Found {
   const text = `${connections} of ${maxConnections} in use`
   const share = connections / maxConnections
   if (share < 0.8) return ok(text)
-  const mend = [
+  const fix = [
     'SELECT application_name, count(*) FROM pg_stat_activity GROUP BY 1 ORDER BY 2 DESC;',
-    `ALTER SYSTEM SET max_connections = ${maxConnections * 2};  -- takes a restart`,
+    `ALTER SYSTEM SET max_connections = ${maxConnections * 2};  -- needs a restart`,
   ]
-  return share < 0.95 ? warning(text, ...mend) : failed(`${text}: the next process may not get in`, ...mend)
+  return share < 0.95 ? warning(text, ...fix) : failed(`${text}: the next process may not be able to connect`, ...fix)
 }
 
 function checkStatementTimeout(timeout: string): Found {
   if (timeout === 'none' || timeout === '0') return ok('the role sets none')
   return warning(
-    `the role sets ${timeout}, which Holdfast replaces on its own connections; behind a pooler it holds, and may cut upkeep off`,
+    `the role sets ${timeout}, which Holdfast overrides on its own connections; behind a pooler it applies, and may interrupt upkeep`,
     'ALTER ROLE CURRENT_USER RESET statement_timeout;',
   )
 }
@@ -267,8 +268,8 @@ function checkClock(offsetMs: number): Found {
   const text = `the store's clock is ${spanText(Math.abs(offsetMs))} ${offsetMs < 0 ? 'behind' : 'ahead of'} this machine's`
   if (Math.abs(offsetMs) < CLOCK_WARN_MS) return ok(text)
   return warning(
-    `${text}. Leases and schedules go by the store's alone; times you compute here are off by that much`,
-    'timedatectl set-ntp true  # on the machine that is wrong',
+    `${text}. Leases and schedules use the store's clock only; times computed on this machine are wrong by that much`,
+    'timedatectl set-ntp true  # on the machine whose clock is wrong',
   )
 }
 
@@ -276,8 +277,8 @@ function checkSchedules({ late, ahead }: Facts): Found {
   if (ahead !== null && ahead !== undefined) {
     const others = ahead.count === 1 ? '' : `, and ${ahead.count - 1} more`
     return warning(
-      `"${ahead.name}"${others} fired last when the server's clock was ahead, and waits until that time comes again`,
-      `holdfast schedules pause ${ahead.name} && holdfast schedules resume ${ahead.name}  # gives it its next time anew`,
+      `"${ahead.name}"${others} fired last when the server's clock was ahead, and waits until that time is reached again`,
+      `holdfast schedules pause ${ahead.name} && holdfast schedules resume ${ahead.name}  # computes its next time again`,
     )
   }
   if (late === null || late === undefined) return ok('no tick is late')
@@ -290,7 +291,8 @@ function checkSchedules({ late, ahead }: Facts): Found {
   )
 }
 
-// Nothing of ours writes such rows. A week: long enough for whoever looks once a week, and an old hand's mistake is not told for ever.
+// Holdfast never writes such rows. A week: long enough for someone who runs doctor once a week, and an old mistake is not
+// reported for ever.
 const STRAYS_MS = 7 * 86_400_000
 
 function checkStrays(strays: NonNullable<Facts['strays']>, nowMs: number): Found {
@@ -308,10 +310,10 @@ function checkStrays(strays: NonNullable<Facts['strays']>, nowMs: number): Found
 }
 
 function checkWorkers({ queues }: Overview): Found {
-  const forsaken = queues.filter(isForsaken).map(({ name }) => name)
-  if (forsaken.length === 0) return ok('every queue with ready jobs has a live worker, or is paused')
+  const unserved = queues.filter(lacksWorker).map(({ name }) => name)
+  if (unserved.length === 0) return ok('every queue with ready jobs has a live worker or is paused')
   return warning(
-    `no live worker serves ${forsaken.slice(0, 5).join(', ')}${forsaken.length > 5 ? ', …' : ''}, which ${forsaken.length === 1 ? 'has' : 'have'} ready jobs`,
-    `holdfast worker ./jobs.js --queues ${forsaken.slice(0, 5).join(',')}`,
+    `no live worker serves ${unserved.slice(0, 5).join(', ')}${unserved.length > 5 ? ', …' : ''}, which ${unserved.length === 1 ? 'has' : 'have'} ready jobs`,
+    `holdfast worker ./jobs.js --queues ${unserved.slice(0, 5).join(',')}`,
   )
 }

@@ -1,4 +1,4 @@
-// What `doctor` finds out about a store, without changing anything: also of a standby, and of a schema that is behind.
+// Reads the facts for `doctor`. It changes nothing, and works on a standby and with an old schema too.
 
 import type { AuditEntry, Overview, StoreHealth } from '../../core/operating.js'
 import { audit } from '../../stores/postgres/audit.js'
@@ -11,14 +11,14 @@ import {
   type SchedulesAhead,
   schedulesAhead,
 } from '../../stores/postgres/schedules.js'
-import type { ChosenStore, StoreFlags } from '../connection.js'
+import type { ChosenStore, StoreFlags } from '../input/connection.js'
 import { atServer, type MigrationState, readMigrations, type Settings } from '../migrations.js'
 
-/** The facts the checks are made from. */
+/** The facts that the checks use. */
 export interface Facts {
-  /** Null of a store that has no schema. */
+  /** Null for a store without a schema. */
   readonly migrations: MigrationState | null
-  /** Null when the schema is not there yet. */
+  /** Null when the schema does not exist yet. */
   readonly health: StoreHealth | null
   /** How far the store's clock is ahead of this machine's. */
   readonly clockOffsetMs: number
@@ -28,7 +28,7 @@ export interface Facts {
   readonly late?: LateSchedules | null | undefined
   /** Null when none waits because the clock was ahead; undefined when that cannot be read. */
   readonly ahead?: SchedulesAhead | null | undefined
-  /** The newest lines of the audit log about rows that should not have been there; undefined when they cannot be read. */
+  /** The newest audit entries about rows that should not have been there; undefined when they cannot be read. */
   readonly strays?: readonly AuditEntry[] | undefined
 }
 
@@ -44,7 +44,7 @@ export async function inspectPostgres(store: ChosenStore, flags: StoreFlags): Pr
       return { migrations, health: null, clockOffsetMs: 0, overview: null }
     }
     const isCurrent = migrations.missing.length === 0
-    const seen = await look(settings, migrations.schema, isCurrent)
+    const seen = await read(settings, migrations.schema, isCurrent)
     return { migrations, ...seen }
   })
 }
@@ -58,10 +58,10 @@ interface Seen {
   readonly strays: readonly AuditEntry[] | undefined
 }
 
-async function look(settings: Settings, schema: string, isCurrent: boolean): Promise<Seen> {
+async function read(settings: Settings, schema: string, isCurrent: boolean): Promise<Seen> {
   const db = open(settings, schema)
   try {
-    // The first call opens the connection, which would count as distance between the clocks.
+    // The first call opens the connection. Its time would count as a difference between the clocks.
     await health(db)
     const askedMs = Date.now()
     const answer = await health(db)
@@ -79,7 +79,7 @@ async function look(settings: Settings, schema: string, isCurrent: boolean): Pro
   }
 }
 
-/** The newest, of as many lines of the log as one look goes through. */
+/** The newest entries, among those that one call reads. */
 async function strays(db: Database): Promise<readonly AuditEntry[]> {
   return (await audit(db, { before: null, limit: STRAYS_MAX, action: 'remove_stray' })).entries
 }

@@ -1,0 +1,55 @@
+// Which jobs a command applies to: the filter language, and options for its most common terms.
+
+import type { Command } from 'commander'
+import { resolveFilter } from '../../client/filter-options.js'
+import { isHoldfastError } from '../../core/errors.js'
+import { FILTER_KEYS } from '../../core/filter-fields.js'
+import type { JobFilter } from '../../core/job.js'
+import type { JobState } from '../../core/states.js'
+import { CliError } from '../errors.js'
+import { EXIT } from '../exit-codes.js'
+import { visible, widthOf, wrap } from '../output/terminal.js'
+import { given } from './arguments.js'
+
+export interface FilterFlags {
+  readonly filter?: string
+  readonly state?: JobState
+  readonly queue?: string
+  readonly type?: string
+  readonly tag?: string
+}
+
+const HELP_WIDTH = 78
+
+/** Adds the filter options and their help. `states` is false where the command fixes the state. */
+export function addFilterOptions(command: Command, { states = true }: { readonly states?: boolean } = {}): Command {
+  command.option('--filter <text>', "which jobs, as in 'state:dead queue:mail_* error:timeout created:<1h'")
+  if (states) command.option('--state <state>', 'the same as state: in the filter')
+  command
+    .option('--queue <name>', 'the same as queue: in the filter')
+    .option('--type <name>', 'the same as type: in the filter')
+    .option('--tag <text>', 'the same as tag: in the filter')
+  const keys = wrap(`Keys: ${FILTER_KEYS.join(', ')}`, HELP_WIDTH).join('\n  ')
+  command.addHelpText(
+    'after',
+    `
+Filters:
+  Terms are separated by blanks, and a job must match all of them. key:one,other matches either.
+  -state, -queue, -type and -tag match the opposite. * matches anything in a name. "…" keeps blanks.
+  ${keys}`,
+  )
+  return command
+}
+
+/** The filter of the options. An error shows the filter with a mark under the mistake. */
+export function readJobFilter({ filter, state, queue, type, tag }: FilterFlags): JobFilter {
+  try {
+    return resolveFilter(given({ filter, state, queue, type, tag }))
+  } catch (error) {
+    if (!isHoldfastError(error) || error.code !== 'invalid_filter' || filter === undefined) throw error
+    const { position } = error.details as { position: number | null }
+    if (position === null) throw error
+    const blanks = ' '.repeat(widthOf(visible(filter.slice(0, position - 1))))
+    throw new CliError(`${error.message}\n${filter}\n${blanks}^`, { exitCode: EXIT.usage, cause: error })
+  }
+}
