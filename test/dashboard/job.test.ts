@@ -39,7 +39,7 @@ const job: JobView = {
   attempts: [],
   progress: null,
   logs: [],
-  replays: [],
+  requeues: [],
 }
 
 const failed = (attempt: number, second: number) => ({
@@ -84,7 +84,7 @@ describe('the story of a job', () => {
       attempt: 1,
       error,
       attempts: [failed(1, 1), failed(1, 30)],
-      replays: [{ number: 1, at: at(20), by: 'ada' }],
+      requeues: [{ number: 1, at: at(20), by: 'ada' }],
       finishedAt: at(32),
     }
 

@@ -52,7 +52,7 @@ export interface JobView extends JobSummary {
   readonly attempts: readonly AttemptView[]
   readonly progress: unknown
   readonly logs: readonly { readonly at: string; readonly text: string }[]
-  readonly replays: readonly { readonly number: number; readonly at: string; readonly by: string }[]
+  readonly requeues: readonly { readonly number: number; readonly at: string; readonly by: string }[]
   /** Paths whose values were masked before they left the server. */
   readonly redacted?: readonly string[]
 }

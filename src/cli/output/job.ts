@@ -52,7 +52,7 @@ function facts(job: JobView): readonly Fact[] {
     ['after', job.after.length === 0 ? null : `${job.after.join(', ')}; ${job.onParentDead} when one of them dies`],
     ['schedule', job.schedule === null ? null : `${job.schedule.name}, tick ${job.schedule.tick.toISOString()}`],
     ['tags', job.tags.length === 0 ? null : job.tags.join(', ')],
-    ...job.replays.map(({ at, by }): Fact => ['requeued', `${at.toISOString()} by ${by}`]),
+    ...job.requeues.map(({ at, by }): Fact => ['requeued', `${at.toISOString()} by ${by}`]),
   ]
 }
 

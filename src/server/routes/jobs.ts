@@ -6,7 +6,7 @@ import type { ListOptions } from '../../client/look.js'
 import type { UpdateOptions } from '../../client/operate.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { JobView } from '../../core/job.js'
-import { BATCH_MAX } from '../../core/store.js'
+import { BATCH_MAX } from '../../core/job-store.js'
 import { PERMISSIONS } from '../permissions.js'
 import { type Ask, json, type Route, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
@@ -78,8 +78,8 @@ function splitNewJob(body: shapes.NewJobBody, request: Request): [string, unknow
 async function requeueOne(ask: Ask<{ id: string }>): Promise<Response> {
   const { holdfast, params, who } = ask
   await checkVisible(ask, params.id)
-  const { id, replay } = await holdfast.requeue(params.id, { by: who.actor })
-  return json({ id, state: 'ready', replay })
+  const { id, requeues } = await holdfast.requeue(params.id, { by: who.actor })
+  return json({ id, state: 'ready', requeues })
 }
 
 async function cloneJob(ask: Ask<{ id: string }, unknown, shapes.CloneBody>): Promise<Response> {

@@ -59,7 +59,7 @@ export const jobView: z.ZodType = z
       z.object({ attempt: whole, worker: z.string().nullable(), startedAt: time.nullable(), finishedAt: time, error }),
     ),
     logs: z.array(z.object({ at: time, text: z.string() })),
-    replays: z.array(z.object({ number: whole, at: time, by: z.string() })),
+    requeues: z.array(z.object({ number: whole, at: time, by: z.string() })),
     redacted: z.array(z.string()).meta({ description: 'Where values were masked' }),
   })
   .meta({ id: 'Job' })
@@ -142,5 +142,5 @@ export const explanation: z.ZodType = z.object({
 
 export const moved: z.ZodType = z.object({ id, state })
 export const cancelled: z.ZodType = z.object({ id, result: z.enum(['cancelled', 'asked']) })
-export const requeued: z.ZodType = z.object({ id, state: z.literal('ready'), replay: whole })
+export const requeued: z.ZodType = z.object({ id, state: z.literal('ready'), requeues: whole })
 export const enqueuedMany: z.ZodType = z.object({ jobs: z.array(enqueued) })

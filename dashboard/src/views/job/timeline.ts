@@ -26,7 +26,7 @@ type Told = Pick<
   | 'runAt'
   | 'attempt'
   | 'attempts'
-  | 'replays'
+  | 'requeues'
   | 'worker'
   | 'reason'
   | 'error'
@@ -39,7 +39,7 @@ export function timelineOf(job: Told): readonly TimelineEvent[] {
   const past = [
     enqueued(job),
     ...job.attempts.map((attempt, index) => failed(attempt, index)),
-    ...job.replays.map(({ number, at, by }) => requeued(number, at, by)),
+    ...job.requeues.map(({ number, at, by }) => requeued(number, at, by)),
   ].sort((a, b) => a.atMs - b.atMs)
   const now = current(job)
   return now === null ? past : [...past, now]
