@@ -11,28 +11,22 @@ interface Plant {
 export const PLANTS: Readonly<Record<string, Plant>> = {
   'settle without fence': {
     replacements: [
-      { module: 'stores/postgres/settle-any.js', find: 'AND running.fence = outcome.fence', by: '' },
       {
-        module: 'stores/postgres/settle-any.js',
-        find: 'AND running.fence = ANY ($16::bigint[])',
-        by: 'AND $16::bigint[] IS NOT NULL',
+        module: 'stores/postgres/settle-statements.js',
+        find: 'AND ((running.id, running.fence) IN (SELECT outcome.id, outcome.fence FROM outcome)) IS TRUE',
+        by: '',
       },
-      { module: 'stores/postgres/settle-any.js', find: 'AND outcome.fence = gone.fence', by: '' },
-      {
-        module: 'stores/postgres/settle-succeeded.js',
-        find: 'AND running.fence = ANY ($4::bigint[])',
-        by: 'AND $4::bigint[] IS NOT NULL',
-      },
-      { module: 'stores/postgres/settle-succeeded.js', find: 'AND outcome.fence = gone.fence', by: '' },
+      { module: 'stores/postgres/settle-statements.js', find: 'AND running.fence = outcome.fence', by: '' },
+      { module: 'stores/postgres/settle-statements.js', find: 'AND outcome.fence = gone.fence', by: '' },
     ],
     invariants: ['I4', 'I5', 'I6'],
   },
   'rescue leases that hold': {
     replacements: [
       {
-        module: 'stores/postgres/settle-any.js',
-        find: 'AND running.leased_until <= moment.now FOR UPDATE SKIP LOCKED',
-        by: 'FOR UPDATE SKIP LOCKED',
+        module: 'stores/postgres/settle-statements.js',
+        find: 'AND (NOT $13::boolean OR running.leased_until <= moment.now)',
+        by: '',
       },
       { module: 'stores/postgres/expired.js', find: 'leased_until <= ', by: "leased_until <= interval '2 seconds' + " },
     ],

@@ -7,8 +7,8 @@ import type { Store } from '../../src/core/store.js'
 import { cancel } from '../../src/stores/postgres/cancel.js'
 import type { Send } from '../../src/stores/postgres/database.js'
 import { LateLooks } from '../../src/stores/postgres/late-looks.js'
-import { settle } from '../../src/stores/postgres/settle.js'
-import { settleSucceeded } from '../../src/stores/postgres/settle-succeeded.js'
+import { oneByOne, settle } from '../../src/stores/postgres/settle.js'
+import { settleSucceeded } from '../../src/stores/postgres/settle-statements.js'
 import { inSchema, type Row } from '../../src/stores/postgres/statement.js'
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
 import { keyed, newJob, newJobs, OPERATOR, START_MS, succeeded } from '../../src/testing/store-suite/samples.js'
@@ -42,8 +42,8 @@ describe('a child', () => {
     await barrier.query(`BEGIN; SELECT FROM ${schema}.keys FOR UPDATE`)
     const db = await databaseOf(url, schema)
     const looks = new LateLooks(db, () => {})
-    const options = { onlyExpired: false, onReady: () => {}, onEnded: (ids: readonly string[]) => looks.add(ids) }
-    const settling = settle(db, patiently(sql), [succeeded(parent)], options)
+    const options = { onReady: () => {}, onEnded: (ids: readonly string[]) => looks.add(ids) }
+    const settling = settle(db, oneByOne(patiently(sql)), [succeeded(parent)], options)
     await someoneWaits(barrier)
 
     const child = newJob({ after: [parent.id] })
@@ -128,7 +128,7 @@ describe('a child', () => {
     const child = await enqueueJob(store, { after: [parent.id] })
     await waitingLinks(sql, 5_000)
     const db = await databaseOf(url, schema)
-    await settleSucceeded(db, (...query) => db.send('settle', ...query), [succeeded(parent)], false)
+    await db.send('settle', ...settleSucceeded(db, [succeeded(parent)], false))
 
     await peer.promote(1_000)
 
@@ -188,7 +188,7 @@ describe('a child', () => {
     // Frees its key last, and waits there: the settlement has looked for children, and has not committed.
     await barrier.query(`BEGIN; SELECT FROM ${schema}.keys FOR UPDATE`)
     const db = await databaseOf(url, schema)
-    const settling = settle(db, patiently(sql), [succeeded(job)], { onlyExpired: false, onReady: () => {} })
+    const settling = settle(db, oneByOne(patiently(sql)), [succeeded(job)], { onReady: () => {} })
     await someoneWaits(barrier)
     await meanwhile()
     await barrier.query('COMMIT')

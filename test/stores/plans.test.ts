@@ -67,8 +67,8 @@ describe('a claim of 100 jobs', () => {
     expect(nodes.filter((node) => ['Seq Scan', 'Bitmap Heap Scan', 'Sort'].includes(node['Node Type'])).length).toBe(
       small.nodes.filter((node) => node['Node Type'] === 'Sort').length,
     )
-    // The line itself: one more level in its index. The facts: one more level for each of the 100 look-ups.
-    expect(pagesOfLine(nodes)).toBeLessThanOrEqual(pagesOfLine(small.nodes) + 2)
+    // The backlog itself: one more level in its index. The facts: one more level for each of the 100 look-ups.
+    expect(pagesOfBacklog(nodes)).toBeLessThanOrEqual(pagesOfBacklog(small.nodes) + 2)
     expect(pages).toBeLessThanOrEqual(small.pages + 100 + 20)
   }, 120_000)
 
@@ -86,7 +86,28 @@ describe('a claim of 100 jobs', () => {
   })
 })
 
-/** Writes ready jobs as enqueue does: facts and places. Older ones come first in line. */
+test('autovacuum analyses no table that jobs pass through, nor those of a day made later', async () => {
+  const analysed = `${schema}_analysed`
+  await (await postgresStore(testServerUrl(), { schema: analysed })).close()
+  const sql = new pg.Client({ connectionString: testServerUrl() })
+  await sql.connect()
+  await sql.query(`SELECT ${analysed}.open_day('2099-01-01')`)
+
+  const { rows } = await sql.query(
+    `SELECT relname, 'autovacuum_analyze_threshold=2147483647' = ANY (reloptions) IS TRUE AS off
+       FROM pg_class
+      WHERE relnamespace = '${analysed}'::regnamespace AND relkind = 'r'
+        AND relname ~ '^(ready|running|scheduled)$|^(jobs|finished|attempts|logs|progress)_'`,
+  )
+  await sql.query(`DROP SCHEMA ${analysed} CASCADE`)
+  await sql.end()
+
+  expect(rows.filter(({ off }) => !off)).toEqual([])
+  // Three, five days and the one made later, and the two halves of the default partitions.
+  expect(rows).toHaveLength(3 + 5 * 6 + 5 * 2)
+})
+
+/** Writes ready jobs as enqueue does: facts and positions. Older ones come first. */
 async function fillReady(sql: pg.Client, count: number): Promise<void> {
   await sql.query(
     `WITH written AS (
@@ -112,8 +133,8 @@ async function explainClaim(sql: pg.Client): Promise<{ pages: number; nodes: rea
   return { pages: root['Shared Hit Blocks'] + root['Shared Read Blocks'], nodes: flatten(root) }
 }
 
-/** The pages read to find the first jobs in line. */
-function pagesOfLine(nodes: readonly PlanNode[]): number {
+/** The pages read to find the first jobs of the backlog. */
+function pagesOfBacklog(nodes: readonly PlanNode[]): number {
   const scan = nodes.find((node) => node['Relation Name'] === 'ready' && node['Node Type'] === 'Index Scan')!
   return scan['Shared Hit Blocks'] + scan['Shared Read Blocks']
 }

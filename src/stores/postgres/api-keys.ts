@@ -5,20 +5,21 @@ import { record } from './audit.js'
 import type { Database } from './database.js'
 import { arrayOf, type Row, readDate, readJson, statement } from './statement.js'
 
-const COLUMNS = `id, name, array_to_json(scopes), array_to_json(queues), (extract(epoch FROM created_at) * 1000)::float8,
-       (extract(epoch FROM expires_at) * 1000)::float8, (extract(epoch FROM revoked_at) * 1000)::float8,
-       (extract(epoch FROM last_used_at) * 1000)::float8, encode(hash, 'hex')`
+const COLUMNS = `encode(hash, 'hex'), id, name, array_to_json(scopes), array_to_json(queues),
+       (extract(epoch FROM created_at) * 1000)::float8, (extract(epoch FROM expires_at) * 1000)::float8,
+       (extract(epoch FROM revoked_at) * 1000)::float8, (extract(epoch FROM last_used_at) * 1000)::float8`
 
-function readKey(row: Row): ApiKey {
+// Only findKey reads the hash.
+function readKey([, id, name, scopes, queues, createdAt, expiresAt, revokedAt, lastUsedAt]: Row): ApiKey {
   return {
-    id: row[0]!,
-    name: row[1]!,
-    scopes: readJson(row[2]) as KeyScope[],
-    queues: readJson(row[3]) as string[] | null,
-    createdAt: readDate(row[4])!,
-    expiresAt: readDate(row[5]),
-    revokedAt: readDate(row[6]),
-    lastUsedAt: readDate(row[7]),
+    id: id!,
+    name: name!,
+    scopes: readJson(scopes) as KeyScope[],
+    queues: readJson(queues) as string[] | null,
+    createdAt: readDate(createdAt)!,
+    expiresAt: readDate(expiresAt),
+    revokedAt: readDate(revokedAt),
+    lastUsedAt: readDate(lastUsedAt),
   }
 }
 
@@ -53,7 +54,9 @@ const FIND = statement('find_key', `SELECT ${COLUMNS} FROM :schema.api_keys WHER
 
 export async function findKey(db: Database, id: string): Promise<(ApiKey & { readonly hash: string }) | null> {
   const [row] = await db.send('identify', FIND, [id])
-  return row === undefined ? null : { ...readKey(row), hash: row[8]! }
+  if (row === undefined) return null
+  const [hash] = row
+  return { ...readKey(row), hash: hash! }
 }
 
 const REVOKE = statement(

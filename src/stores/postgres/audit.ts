@@ -43,8 +43,8 @@ SELECT count(*) FROM gone`,
 )
 
 export async function pruneAudit(db: Database, { keptMs, linesMax }: PruneAuditOptions): Promise<number> {
-  const [row] = await db.send('upkeep', PRUNE, [db.now(), keptMs, linesMax, PRUNED_MAX])
-  return Number(row![0])
+  const [[count] = []] = await db.send('upkeep', PRUNE, [db.now(), keptMs, linesMax, PRUNED_MAX])
+  return Number(count)
 }
 
 /** How many lines one page looks through when it is narrowed. */
@@ -77,24 +77,24 @@ export async function audit(db: Database, request: AuditRequest): Promise<AuditP
   const { before, limit, action = null, actor = null, job = null } = request
   const values = [before, job, actor, action, limit + 1, WINDOW]
   const rows = await db.send('look', job === null ? AUDIT : AUDIT_OF_JOB, values)
-  const [looked, oldest] = [Number(rows[0]![0]), Number(rows[0]![1])]
+  const [looked, oldest] = rows[0]!
   const found = rows
-    .filter((row) => row[2] !== null)
-    .map(readEntry)
+    .filter(([, , line]) => line !== null)
+    .map(([, , ...entry]) => readEntry(entry))
     .sort((one, other) => other.line - one.line)
   const entries = found.slice(0, limit)
   if (found.length > limit) return { entries, next: entries.at(-1)!.line }
-  return { entries, next: looked === WINDOW ? oldest : null }
+  return { entries, next: Number(looked) === WINDOW ? Number(oldest) : null }
 }
 
-function readEntry(row: Row): AuditEntry {
+function readEntry([line, at, actor, action, job = null, target = null, details]: Row): AuditEntry {
   return {
-    line: Number(row[2]),
-    at: readDate(row[3])!,
-    actor: row[4]!,
-    action: row[5]!,
-    job: row[6] ?? null,
-    target: row[7] ?? null,
-    details: readJson(row[8]),
+    line: Number(line),
+    at: readDate(at)!,
+    actor: actor!,
+    action: action!,
+    job,
+    target,
+    details: readJson(details),
   }
 }

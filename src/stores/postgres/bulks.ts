@@ -23,24 +23,40 @@ import { type Row, readDate, readJson, statement } from './statement.js'
 import { unblockAfter } from './unblock.js'
 
 const COLUMNS = `bulks.id, action, filter, actor, per_second, most, expected, state, matched, done, refused,
-       (extract(epoch FROM created_at) * 1000)::float8, (extract(epoch FROM updated_at) * 1000)::float8, error, cursor`
+       (extract(epoch FROM created_at) * 1000)::float8, (extract(epoch FROM updated_at) * 1000)::float8, error`
 
 function readBulk(row: Row): BulkView {
+  const [
+    id,
+    action,
+    filter,
+    by,
+    perSecond,
+    most,
+    expected,
+    state,
+    matched,
+    done,
+    refused,
+    createdAt,
+    updatedAt,
+    error,
+  ] = row
   return {
-    id: row[0]!,
-    action: row[1] as BulkAction,
-    filter: readJson(row[2]) as JobFilter,
-    by: row[3]!,
-    perSecond: row[4] === null ? null : Number(row[4]),
-    limit: Number(row[5]),
-    expected: readJson(row[6]) as CountResult | null,
-    state: row[7] as BulkState,
-    matched: Number(row[8]),
-    done: Number(row[9]),
-    refused: Number(row[10]),
-    createdAt: readDate(row[11])!,
-    updatedAt: readDate(row[12])!,
-    error: row[13] ?? null,
+    id: id!,
+    action: action as BulkAction,
+    filter: readJson(filter) as JobFilter,
+    by: by!,
+    perSecond: perSecond === null ? null : Number(perSecond),
+    limit: Number(most),
+    expected: readJson(expected) as CountResult | null,
+    state: state as BulkState,
+    matched: Number(matched),
+    done: Number(done),
+    refused: Number(refused),
+    createdAt: readDate(createdAt)!,
+    updatedAt: readDate(updatedAt)!,
+    error: error ?? null,
   }
 }
 
@@ -106,9 +122,10 @@ export async function cancelBulk(db: Database, id: string, by: string): Promise<
 const NEXT = statement(
   'next_bulk',
   `
-SELECT ${COLUMNS},
+SELECT cursor,
        CASE WHEN per_second IS NULL THEN $2
-            ELSE least($2, per_second, floor(per_second * extract(epoch FROM moment.now - updated_at))) END::integer
+            ELSE least($2, per_second, floor(per_second * extract(epoch FROM moment.now - updated_at))) END::integer,
+       ${COLUMNS}
   FROM :schema.bulks
  CROSS JOIN (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
  WHERE state IN ('waiting', 'running')
@@ -144,8 +161,8 @@ const IS_ANY_OPEN = statement(
 /** Does one batch of one bulk action that is due. */
 export async function stepBulk(db: Database, on: CancelTold): Promise<BulkProgress | null> {
   // Most of the time there is none, and then no connection is opened for it.
-  const [open] = await db.send('look', IS_ANY_OPEN, [])
-  if (open?.[0] !== 't') return null
+  const [[isAnyOpen] = []] = await db.send('look', IS_ANY_OPEN, [])
+  if (isAnyOpen !== 't') return null
   const asked = new Set<string>()
   const ready = new Set<string>()
   const ended: string[] = []
@@ -159,8 +176,9 @@ export async function stepBulk(db: Database, on: CancelTold): Promise<BulkProgre
     const progress = await db.transaction('bulk', async (send) => {
       const [row] = await send(NEXT, [db.now(), BULK_BATCH_MAX])
       if (row === undefined) return null
-      bulk = readBulk(row)
-      return doBatch(db, send, told, bulk, { before: row[14] ?? null, most: Number(row[15]) })
+      const [cursor = null, most, ...columns] = row
+      bulk = readBulk(columns)
+      return doBatch(db, send, told, bulk, { before: cursor, most: Number(most) })
     })
     await unblockAfter(db, (sql, values) => db.send('bulk', sql, values), ended, told.ready)
     asked.forEach(on.asked)

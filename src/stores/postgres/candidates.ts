@@ -126,8 +126,8 @@ async function sourcesOf(send: Send, filter: JobFilter, queues: readonly string[
   for (const state of states) {
     if (state === 'ready') {
       const names = queues ?? (await queueNames(send))
-      const [row] = await send(READY_COUNT, [arrayOf(names), LIST_WINDOW + 1])
-      if (Number(row![0]) > LIST_WINDOW) return [plain(ANY)]
+      const [[ready] = []] = await send(READY_COUNT, [arrayOf(names), LIST_WINDOW + 1])
+      if (Number(ready) > LIST_WINDOW) return [plain(ANY)]
       sources.push(plain(READY_FEW, arrayOf(names), LIST_WINDOW + 1))
     } else if (state === 'dead' && queues !== null) {
       sources.push(...queues.map((queue) => plain(DEAD_OF_QUEUE, queue)))

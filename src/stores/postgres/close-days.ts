@@ -116,7 +116,8 @@ export interface Closed {
 /** Goes on with the days that are over, for a bounded time. */
 export async function closeDays(db: Database, retentionMs: number): Promise<Closed> {
   const rows = await db.send('retention', DAYS_TO_CLOSE, [db.now(), retentionMs, DAYS_MAX])
-  const horizon = rows[0]![1]!
+  const [, horizonText] = rows[0]!
+  const horizon = horizonText!
   const days: string[] = []
   const endMs = performance.now() + BUDGET_MS
   for (const [day] of rows) {
@@ -156,8 +157,8 @@ async function closeDay(db: Database, day: string, horizon: string, endMs: numbe
 const STEP = statement('closing_step', 'SELECT step FROM :schema.closing_days WHERE day = $1::date')
 
 async function whySlow(db: Database, day: string): Promise<string> {
-  const [row] = await db.send('retention', STEP, [day])
-  const step = row?.[0] ?? 'the first one'
+  const [[found] = []] = await db.send('retention', STEP, [day])
+  const step = found ?? 'the first one'
   const limit = LOCKING.includes(step)
     ? `${LOCKED_OUT_MS} ms for which it may lock others out`
     : `${STEP_MS / 1_000} s that a step may take`
@@ -168,8 +169,8 @@ const OVER: ReadonlySet<string> = new Set(['empty', 'postponed', 'reopened'])
 
 function closeStep(db: Database, day: string, horizon: string): Promise<string> {
   return limited(db, { statement: LIMITS, values: [day] }, async (send) => {
-    const [row] = await send(CLOSE_DAY, [day, horizon, db.now()])
-    return row![0]!
+    const [[step] = []] = await send(CLOSE_DAY, [day, horizon, db.now()])
+    return step!
   })
 }
 

@@ -69,8 +69,14 @@ export interface DatabaseOptions {
   readonly group?: LaneGroup
 }
 
-/** Sends statements and reads rows. */
-export type Send = (statement: Statement, values: readonly unknown[]) => Promise<Row[]>
+/** A statement and its values. */
+export type Call = readonly [statement: Statement, values: readonly unknown[]]
+
+/** Sends a statement and reads its rows. */
+export type Send = (...call: Call) => Promise<Row[]>
+
+/** Sends statements in one transaction and reads the rows of each. */
+export type SendTogether = (calls: readonly Call[]) => Promise<Row[][]>
 
 export class Database {
   readonly schema: string
@@ -101,6 +107,12 @@ export class Database {
 
   send(purpose: Purpose, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     return this.#lanes[purpose].query(this.#query(statement, values), this.#deadlineOf(purpose))
+  }
+
+  /** Sends statements in one exchange, with one commit for all of them. */
+  sendTogether(purpose: Purpose, calls: readonly Call[]): Promise<Row[][]> {
+    const queries = calls.map((call) => this.#query(...call))
+    return this.#lanes[purpose].queryTogether(queries, this.#deadlineOf(purpose))
   }
 
   /** Runs a statement of a search: one at a time, in turn, and ended on the server when its caller is gone. */

@@ -59,19 +59,19 @@ export async function deadGroups(
   return (await send(queue === null ? GROUPS : GROUPS_OF_QUEUE, values)).map(readGroup)
 }
 
-function readGroup(row: Row): DeadGroup {
-  const error = readJson(row[3]) as StoredError | null
-  const count = Number(row[1])
+function readGroup([mark, countText, newestId, errorText, lastAt, firstAt, types, queues]: Row): DeadGroup {
+  const error = readJson(errorText) as StoredError | null
+  const count = Number(countText)
   return {
-    fingerprint: row[0]!,
+    fingerprint: mark!,
     error: error === null ? null : { name: error.name, message: error.message },
     count: Math.min(count, COUNT_MAX),
     isExact: count <= COUNT_MAX,
-    types: (readJson(row[6]) as string[]).slice(0, NAMES_MAX),
-    queues: (readJson(row[7]) as string[]).slice(0, NAMES_MAX),
-    firstAt: readDate(row[5])!,
-    lastAt: readDate(row[4])!,
-    newestId: row[2]!,
+    types: (readJson(types) as string[]).slice(0, NAMES_MAX),
+    queues: (readJson(queues) as string[]).slice(0, NAMES_MAX),
+    firstAt: readDate(firstAt)!,
+    lastAt: readDate(lastAt)!,
+    newestId: newestId!,
   }
 }
 

@@ -157,8 +157,8 @@ function addCounts(
 
 /** Which part of a table's pages is sampled, and where those begin that are read whole. */
 async function planSample(send: Send, table: Table): Promise<{ percent: number; tail: string; isWhole: boolean }> {
-  const [size] = await send(TABLE_BYTES, [table])
-  const first = Math.max(0, Number(size![0]) / PAGE_BYTES - TAIL_PAGES)
+  const [[bytes] = []] = await send(TABLE_BYTES, [table])
+  const first = Math.max(0, Number(bytes) / PAGE_BYTES - TAIL_PAGES)
   const percent = Math.min(100, (100 * SAMPLE_PAGES) / Math.max(1, first))
   return { percent, tail: `(${first},0)`, isWhole: percent === 100 }
 }

@@ -1,5 +1,5 @@
-// One exchange with the server: a statement, its values, its rows. The driver's own query object asks for a description of the
-// result and builds rows from it; ours knows its columns, and takes the text of each row as it comes.
+// One exchange with the server: queries, their values, their rows. The driver's own query object asks for a description of the result
+// and builds rows from it; ours knows its columns, and takes the text of each row as it comes.
 
 import pg from 'pg'
 import type { Row } from './statement.js'
@@ -11,18 +11,13 @@ export interface Query {
   readonly values: readonly unknown[]
 }
 
-export interface ExchangeOptions {
-  /** Whether it is prepared under its name. */
-  readonly isNamed: boolean
-  /** Statements that go before it, in the same implicit transaction; their rows are passed over. */
-  readonly guard: readonly string[]
-  /** Called once. `isFatal` when the server ended the connection with the error. */
-  readonly answered: (failure: Failure | null, rows: Row[], tag: string) => void
-}
+/** Called once. `results` has the rows of each query; `tag` is how the last one ended. */
+export type Answered = (failure: Failure | null, results: Row[][], tag: string) => void
 
-/** Why a query failed. */
+/** Why an exchange failed. */
 export interface Failure {
   readonly error: unknown
+  /** True when the server ended the connection with the error. */
   readonly isFatal: boolean
 }
 
@@ -38,64 +33,60 @@ interface Wire {
   off(event: string, listener: () => void): void
 }
 
-/** Sends a query and calls back once. */
+/** Sends queries in one implicit transaction: one round trip and one commit for all of them. */
 export class Exchange extends pg.Query {
-  readonly #query: Query
-  readonly #name: string
-  readonly #guard: readonly string[]
-  readonly #answered: ExchangeOptions['answered']
-  readonly #rows: Row[] = []
+  readonly #queries: readonly Query[]
+  readonly #answered: Answered
+  readonly #results: Row[][] = [[]]
   #tag = ''
-  #guardLeft: number
 
-  constructor(query: Query, { isNamed, guard, answered }: ExchangeOptions) {
-    const name = isNamed ? query.name : ''
-    // The driver keeps count of what was prepared by the name and text it finds here.
-    super({ name, text: query.text, values: [''] })
-    this.#query = query
-    this.#name = name
-    this.#guard = this.requiresPreparation() ? guard : []
-    this.#guardLeft = this.#guard.length
+  constructor(queries: readonly Query[], answered: Answered) {
+    // The driver records what was prepared under the name and text that it finds here, see handleCommandComplete.
+    super({ name: queries[0]!.name, text: queries[0]!.text, values: [''] })
+    this.#queries = queries
     this.#answered = answered
-    Object.assign(this, { callback: () => answered(null, this.#rows, this.#tag) })
+    Object.assign(this, { callback: () => answered(null, this.#results, this.#tag) })
   }
 
   // A script of several commands, such as a migration, has no name and no values and goes as plain text.
   requiresPreparation(): boolean {
-    return this.#query.name !== '' || this.#query.values.length > 0
+    const [{ name, values }, ...others] = this.#queries as [Query, ...Query[]]
+    return name !== '' || values.length > 0 || others.length > 0
   }
 
   prepare(wire: Wire): void {
-    for (const text of this.#guard) {
-      wire.parse({ name: '', text })
-      wire.bind({ statement: '', values: [], valueMapper: asText })
+    for (const { name, text, values } of this.#queries) {
+      const isKnown = wire.parsedStatements[name] !== undefined || wire.submittedNamedStatements[name] !== undefined
+      if (name === '' || !isKnown) {
+        wire.parse({ name, text })
+        if (name !== '') wire.submittedNamedStatements[name] = text
+      }
+      wire.bind({ statement: name, values, valueMapper: asText })
       wire.execute({})
     }
-    const name = this.#name
-    const isKnown = wire.parsedStatements[name] !== undefined || wire.submittedNamedStatements[name] !== undefined
-    if (name === '' || !isKnown) {
-      wire.parse({ name, text: this.#query.text })
-      if (name !== '') wire.submittedNamedStatements[name] = this.#query.text
-    }
-    wire.bind({ statement: name, values: this.#query.values, valueMapper: asText })
-    wire.execute({})
     wire.sync()
   }
 
   handleRowDescription(): void {}
 
   handleDataRow({ fields }: { readonly fields: Row }): void {
-    if (this.#guardLeft === 0) this.#rows.push(fields)
+    this.#results.at(-1)!.push(fields)
   }
 
   handleCommandComplete({ text }: { readonly text: string }): void {
-    if (this.#guardLeft > 0) this.#guardLeft--
-    else this.#tag = text
+    this.#tag = text
+    const next = this.#queries[this.#results.length]
+    if (next === undefined) return
+    this.#results.push([])
+    // What the server parses from here on is the next query.
+    Object.assign(this, { name: next.name, text: next.text })
   }
 
   // A server says how bad an error is in the language of its messages. What it does is plain: after an error that ends the session
   // the connection ends, and after any other it is ready for the next query.
   handleError(error: unknown, wire: Wire): void {
+    // The server skipped the queries behind the one that failed, so it has not prepared them.
+    for (const { name } of this.#queries.slice(this.#results.length)) delete wire.submittedNamedStatements[name]
     const { severity } = error as { severity?: unknown }
     if (severity === undefined || severity === 'FATAL' || severity === 'PANIC') {
       this.#answered({ error, isFatal: severity !== undefined }, [], '')

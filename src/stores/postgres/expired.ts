@@ -3,7 +3,7 @@
 import type { Expired } from '../../core/upkeep-store.js'
 import type { Database } from './database.js'
 import { readOptions, readQueueLimits } from './options-column.js'
-import { readMs, statement } from './statement.js'
+import { type Row, readMs, statement } from './statement.js'
 
 const EXPIRED = statement(
   'expired',
@@ -44,27 +44,28 @@ SELECT (extract(epoch FROM moment.now) * 1000)::float8,
 
 export async function expired(db: Database, limit: number): Promise<Expired> {
   const rows = await db.send('upkeep', EXPIRED, [db.now(), limit])
-  const jobs = rows
-    .filter((row) => row[2] !== null)
-    .map((row) => {
-      const options = readOptions(row[12])
-      const crashes = Number(row[8])
-      return {
-        id: row[2]!,
-        fence: Number(row[3]),
-        queue: row[4]!,
-        type: row[5]!,
-        worker: row[6]!,
-        attempt: Number(row[7]),
-        crashes,
-        // Only suspects say when they begin; of any other job it must be assumed that its handler ran.
-        started: crashes === 0 || row[9] === 't',
-        expiredMs: Number(row[10]),
-        createdAtMs: Number(row[11]),
-        limits: options.limits ?? {},
-        queueLimits: readQueueLimits(row[13]),
-        idempotencyKey: options.key ?? null,
-      }
-    })
-  return { jobs, nowMs: Number(rows[0]![0]), upMs: readMs(rows[0]![1]) }
+  const [nowMs, upMs] = rows[0]!
+  const jobs = rows.filter(([, , id]) => id !== null).map(([, , ...lease]) => readLease(lease))
+  return { jobs, nowMs: Number(nowMs), upMs: readMs(upMs) }
+}
+
+function readLease(row: Row): Expired['jobs'][number] {
+  const [id, fence, queue, type, worker, attempt, crashes, begun, expiredMs, createdAtMs, optionsText, settings] = row
+  const options = readOptions(optionsText)
+  return {
+    id: id!,
+    fence: Number(fence),
+    queue: queue!,
+    type: type!,
+    worker: worker!,
+    attempt: Number(attempt),
+    crashes: Number(crashes),
+    // Only suspects record that they begin; of any other job it must be assumed that its handler ran.
+    started: Number(crashes) === 0 || begun === 't',
+    expiredMs: Number(expiredMs),
+    createdAtMs: Number(createdAtMs),
+    limits: options.limits ?? {},
+    queueLimits: readQueueLimits(settings),
+    idempotencyKey: options.key ?? null,
+  }
 }

@@ -73,8 +73,8 @@ interface Looked {
 }
 
 async function read(send: Send, sql: Statement, queues: readonly string[] | null, max: number): Promise<Looked> {
-  const [row] = await send(sql, [queues === null ? null : arrayOf(queues), max + 1])
-  return { count: Number(row![0]), isAll: Number(row![1]) <= max }
+  const [[count, looked] = []] = await send(sql, [queues === null ? null : arrayOf(queues), max + 1])
+  return { count: Number(count), isAll: Number(looked) <= max }
 }
 
 function sum(parts: readonly Looked[], max: number): CountResult {

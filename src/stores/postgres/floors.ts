@@ -145,8 +145,8 @@ export class Floors {
     const floors = [...this.#floors.values()]
     if (floors.length === 0) return
     const places = new Map(floors.map((floor) => [floor, floor.back]))
-    const [row] = await db.send('look', SNAPSHOT, [])
-    const from = this.#lateCommits.step(row![0]!, places)
+    const [[snapshot] = []] = await db.send('look', SNAPSHOT, [])
+    const from = this.#lateCommits.step(snapshot!, places)
     const late = floors.map((floor) => ({ floor, from: from?.get(floor) ?? LOWEST, to: floor.back }))
     // Apart, so that one that takes too long does not keep the other from being looked at.
     await this.#search(db, late, onFound).catch(() => {})

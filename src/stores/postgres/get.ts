@@ -56,28 +56,30 @@ export const SUMMARY_COLUMNS: string = `
 
 /** Reads a row of SUMMARY_COLUMNS. */
 export function readSummary(row: Row): JobSummary {
-  const options = readOptions(row[6])
+  const [id, type, queue, version, priority, createdAt, optionsText, tags, settings, state, ...standing] = row
+  const [runAt, startedAt, finishedAt, attempt, crashes, worker, leasedUntil, cancelRequested, reason, error] = standing
+  const options = readOptions(optionsText)
   const { schedule } = options
   return {
-    id: row[0]!,
-    type: row[1]!,
-    queue: row[2]!,
-    version: Number(row[3]),
-    priority: Number(row[4]),
-    createdAt: readDate(row[5])!,
-    maxAttempts: resolveLimits(options.limits, readQueueLimits(row[8])).maxAttempts,
-    tags: readTags(row[7]),
-    state: row[9] as JobState,
-    runAt: readDate(row[10]),
-    startedAt: readDate(row[11]),
-    finishedAt: readDate(row[12]),
-    attempt: Number(row[13]),
-    crashes: Number(row[14]),
-    worker: row[15] ?? null,
-    leasedUntil: readDate(row[16]),
-    cancelRequested: row[17] === 't',
-    reason: (row[18] ?? null) as DeadReason | null,
-    error: readJson(row[19]) as StoredError | null,
+    id: id!,
+    type: type!,
+    queue: queue!,
+    version: Number(version),
+    priority: Number(priority),
+    createdAt: readDate(createdAt)!,
+    maxAttempts: resolveLimits(options.limits, readQueueLimits(settings)).maxAttempts,
+    tags: readTags(tags),
+    state: state as JobState,
+    runAt: readDate(runAt),
+    startedAt: readDate(startedAt),
+    finishedAt: readDate(finishedAt),
+    attempt: Number(attempt),
+    crashes: Number(crashes),
+    worker: worker ?? null,
+    leasedUntil: readDate(leasedUntil),
+    cancelRequested: cancelRequested === 't',
+    reason: (reason ?? null) as DeadReason | null,
+    error: readJson(error) as StoredError | null,
     idempotencyKey: options.key?.key ?? null,
     after: options.after ?? [],
     onParentDead: options.onParentDead ?? 'cancel',
@@ -86,7 +88,7 @@ export function readSummary(row: Row): JobSummary {
 }
 
 const getSql = (more: string) => `
-SELECT ${SUMMARY_COLUMNS}${more}
+SELECT ${more}${SUMMARY_COLUMNS}
   FROM :schema.jobs
   LEFT JOIN :schema.queues ON queues.name = jobs.queue
  CROSS JOIN LATERAL (${STANDING}
@@ -96,9 +98,8 @@ SELECT ${SUMMARY_COLUMNS}${more}
 const SUMMARY = statement('get_summary', getSql(''))
 const GET = statement(
   'get',
-  getSql(`,
-       jobs.payload, (SELECT finished.result FROM :schema.finished WHERE finished.id = jobs.id),
-       (SELECT progress.value FROM :schema.progress WHERE progress.id = jobs.id)`),
+  getSql(`jobs.payload, (SELECT finished.result FROM :schema.finished WHERE finished.id = jobs.id),
+       (SELECT progress.value FROM :schema.progress WHERE progress.id = jobs.id),`),
 )
 
 /** A job without what its handler was given and gave: a role that may not see those can still ask for it. */
@@ -143,11 +144,12 @@ export async function get(db: Database, id: string): Promise<JobView | null> {
     send(REQUEUES, [id]),
   ])
   if (row === undefined) return null
+  const [payload, result, progress, ...summary] = row
   return {
-    ...readSummary(row),
-    payload: readJson(row[20]),
-    result: readJson(row[21]),
-    progress: readJson(row[22]),
+    ...readSummary(summary),
+    payload: readJson(payload),
+    result: readJson(result),
+    progress: readJson(progress),
     attempts: attempts.map(readAttempt),
     logs: logs.map(([at, text]) => ({ at: readDate(at)!, text: text! })),
     requeues: requeues.map(([at, by], index) => ({ number: index + 1, at: readDate(at)!, by: by! })),

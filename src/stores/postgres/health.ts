@@ -38,31 +38,34 @@ SELECT relname, n_live_tup, n_dead_tup, pg_total_relation_size(relid),
 export async function health(db: Database): Promise<StoreHealth> {
   const send: Send = (sql, values) => db.send('look', sql, values)
   const startMs = performance.now()
-  const [row] = await send(SERVER, [db.now()])
+  const [server = []] = await send(SERVER, [db.now()])
   const roundTripMs = performance.now() - startMs
-  const [again] = await send(AGAIN, [])
+  const [nowMs, version, versionNumber, synchronousCommit, fsync, fullPageWrites, autovacuum, maxConnections, ...more] =
+    server
+  const [readOnlyByDefault, inRecovery, databaseBytes, pid, connections, schemaVersion, statementTimeout, ofRole] = more
+  const [[laterPid] = []] = await send(AGAIN, [])
   const tables = await send(TABLES, [])
   const held = await horizon(db)
   const postponed = await postponedDays(db, 'look')
   const postgres: PostgresHealth = {
-    versionNumber: Number(row![2]),
-    schemaVersion: Number(row![13] ?? 0),
+    versionNumber: Number(versionNumber),
+    schemaVersion: Number(schemaVersion ?? 0),
     schema: db.schema,
     settings: {
-      synchronousCommit: row![3]!,
-      synchronousCommitOfRole: row![15]!,
-      fsync: row![4] === 'on',
-      fullPageWrites: row![5] === 'on',
-      autovacuum: row![6] === 'on',
-      maxConnections: Number(row![7]),
-      statementTimeout: row![14] ?? 'none',
-      readOnlyByDefault: row![8] === 'on',
+      synchronousCommit: synchronousCommit!,
+      synchronousCommitOfRole: ofRole!,
+      fsync: fsync === 'on',
+      fullPageWrites: fullPageWrites === 'on',
+      autovacuum: autovacuum === 'on',
+      maxConnections: Number(maxConnections),
+      statementTimeout: statementTimeout ?? 'none',
+      readOnlyByDefault: readOnlyByDefault === 'on',
     },
-    connections: Number(row![12]),
-    inRecovery: row![9] === 't',
-    databaseBytes: Number(row![10]),
+    connections: Number(connections),
+    inRecovery: inRecovery === 't',
+    databaseBytes: Number(databaseBytes),
     roundTripMs,
-    hasPooler: again![0] !== row![11],
+    hasPooler: laterPid !== pid,
     postponedDays: postponed,
     ...(held === null ? {} : { horizon: held }),
     tables: tables.map(
@@ -77,9 +80,9 @@ export async function health(db: Database): Promise<StoreHealth> {
   }
   return {
     kind: 'postgres',
-    version: `PostgreSQL ${row![1]}`,
+    version: `PostgreSQL ${version}`,
     isDurable: postgres.settings.fsync && postgres.settings.synchronousCommit !== 'off',
-    nowMs: Math.floor(Number(row![0])),
+    nowMs: Math.floor(Number(nowMs)),
     postgres,
   }
 }

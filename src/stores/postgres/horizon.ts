@@ -44,17 +44,18 @@ SELECT kind, pid, name, application_name, state, (extract(epoch FROM since) * 10
 export async function horizon(db: Database): Promise<Horizon | null> {
   const [row] = await db.send('upkeep', HORIZON, [])
   if (row === undefined) return null
+  const [kind, pid, user = null, application = null, state = null, since, queryStart, xids, ageMs] = row
   return {
-    ageMs: Number(row[8]),
-    xids: Number(row[7]),
+    ageMs: Number(ageMs),
+    xids: Number(xids),
     holder: {
-      kind: row[0] as 'transaction' | 'prepared' | 'slot' | 'standby',
-      pid: row[1] === null ? null : Number(row[1]),
-      user: row[2] ?? null,
-      application: row[3] ?? null,
-      state: row[4] ?? null,
-      since: readDate(row[5]),
-      queryStart: readDate(row[6]),
+      kind: kind as 'transaction' | 'prepared' | 'slot' | 'standby',
+      pid: pid === null ? null : Number(pid),
+      user,
+      application,
+      state,
+      since: readDate(since),
+      queryStart: readDate(queryStart),
     },
   }
 }

@@ -126,8 +126,8 @@ async function prepare(place: Place, options: PrepareOptions): Promise<void> {
   try {
     const text = "SELECT current_setting('transaction_read_only')"
     // In a transaction, so that a pooler which allows none is found here and not by the first job that needs one.
-    const [row] = await lane.transaction((send) => send({ name: '', text, values: [] }), connectMs)
-    if (row?.[0] === 'on') {
+    const [[isReadOnly] = []] = await lane.transaction((send) => send({ name: '', text, values: [] }), connectMs)
+    if (isReadOnly === 'on') {
       throw new HoldfastError(
         'store_read_only',
         'this PostgreSQL server takes no writes: it is a standby or default_transaction_read_only is on; connect to the primary',

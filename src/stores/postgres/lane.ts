@@ -67,38 +67,44 @@ export class Lane {
   }
 
   /** Runs one query; raises a HoldfastError. On an open connection it is written before this returns. */
-  query(query: Query, deadlineMs: number): Promise<Row[]> {
-    const connection = this.#connection
-    if (this.#transactions === 0 && connection !== null && !this.#isInDoubt(connection)) {
-      return this.#sendAlone(connection, query, deadlineMs)
-    }
-    return this.#queryWhenOpen(query, deadlineMs)
+  async query(query: Query, deadlineMs: number): Promise<Row[]> {
+    return (await this.queryTogether([query], deadlineMs))[0]!
   }
 
-  async #queryWhenOpen(query: Query, deadlineMs: number): Promise<Row[]> {
+  /** Runs queries in one exchange and one transaction, and answers the rows of each. */
+  queryTogether(queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
+    const connection = this.#connection
+    if (this.#transactions === 0 && connection !== null && !this.#isInDoubt(connection)) {
+      return this.#sendAlone(connection, queries, deadlineMs)
+    }
+    return this.#queryWhenOpen(queries, deadlineMs)
+  }
+
+  async #queryWhenOpen(queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
     for (;;) {
       // A query sent meanwhile would become part of the transaction.
       while (this.#transactions > 0) await this.#turn
       const connection = await this.#open()
-      if (this.#transactions === 0) return this.#sendAlone(connection, query, deadlineMs)
+      if (this.#transactions === 0) return this.#sendAlone(connection, queries, deadlineMs)
     }
   }
 
-  async #sendAlone(connection: Connection, query: Query, deadlineMs: number): Promise<Row[]> {
-    const { hasSettings } = connection.facts
-    const guard = hasSettings ? NO_GUARD : this.#session.guard
-    const isNamed = this.#isNamed(connection, query)
+  async #sendAlone(connection: Connection, queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
+    const guard = connection.facts.hasSettings || queries.every(isScript) ? NO_GUARD : this.#session.guard
+    const isNamed = this.#isNamed(connection)
+    const send = async (sent: readonly Query[]) =>
+      (await this.#exchange(connection, [...guard, ...sent], deadlineMs)).results.slice(guard.length)
     try {
-      return (await this.#exchange(connection, query, { isNamed, guard, deadlineMs })).rows
+      return await send(isNamed ? queries : queries.map(unnamed))
     } catch (thrown) {
       if (!isNamed || !isForgotten(thrown)) throw thrown
-      return (await this.#exchange(connection, query, { isNamed: false, guard, deadlineMs })).rows
+      return send(queries.map(unnamed))
     }
   }
 
   // Behind a pooler that hands out another server connection for each transaction nobody knows what was prepared where.
-  #isNamed({ facts }: Connection, { name }: Query): boolean {
-    return this.#group.prepares && facts.hasSettings && name !== ''
+  #isNamed({ facts }: Connection): boolean {
+    return this.#group.prepares && facts.hasSettings
   }
 
   /**
@@ -128,14 +134,13 @@ export class Lane {
   async #transact<T>(work: (send: SendInside) => Promise<T>, deadlineMs: number): Promise<T> {
     const connection = await this.#open()
     const { begin, guardedBegin } = this.#session
-    const command = (text: string) =>
-      this.#exchange(connection, { name: '', text, values: [] }, { isNamed: false, guard: NO_GUARD, deadlineMs })
+    const command = (text: string) => this.#exchange(connection, [script(text)], deadlineMs)
     // The first failure is the cause of all that follow: after it the server refuses every statement (25P02).
     let first: unknown = null
     const send: SendInside = async (query) => {
-      const isNamed = this.#isNamed(connection, query)
+      const sent = this.#isNamed(connection) ? query : unnamed(query)
       try {
-        return (await this.#exchange(connection, query, { isNamed, guard: NO_GUARD, deadlineMs })).rows
+        return (await this.#exchange(connection, [sent], deadlineMs)).results[0]!
       } catch (error) {
         first ??= error
         throw isAborted(error) ? first : error
@@ -156,9 +161,9 @@ export class Lane {
 
   async #exchange(
     connection: Connection,
-    query: Query,
-    { isNamed, guard, deadlineMs }: { isNamed: boolean; guard: readonly string[]; deadlineMs: number },
-  ): Promise<{ rows: Row[]; tag: string }> {
+    queries: readonly Query[],
+    deadlineMs: number,
+  ): Promise<{ results: Row[][]; tag: string }> {
     let timer: NodeJS.Timeout | undefined
     try {
       return await new Promise((resolve, reject) => {
@@ -166,13 +171,13 @@ export class Lane {
           reject({ error: late(this.#options.purpose, connection.facts, deadlineMs), isFatal: true } satisfies Failure)
           this.#giveUp(connection)
         }, deadlineMs)
-        const answered = (failure: Failure | null, rows: Row[], tag: string) => {
-          connection.unanswered--
-          if (failure === null) resolve({ rows, tag })
-          else reject(failure)
-        }
         connection.unanswered++
-        connection.client.query(new Exchange(query, { isNamed, guard, answered }))
+        const exchange = new Exchange(queries, (failure, results, tag) => {
+          connection.unanswered--
+          if (failure === null) resolve({ results, tag })
+          else reject(failure)
+        })
+        connection.client.query(exchange)
       })
     } catch (thrown) {
       throw this.#failed(connection, thrown as Failure)
@@ -227,10 +232,8 @@ export class Lane {
   }
 
   async #check(connection: Connection): Promise<SessionFacts> {
-    const check = { name: '', text: this.#session.check, values: [] }
-    const { connectMs: deadlineMs } = this.#options
-    const { rows } = await this.#exchange(connection, check, { isNamed: false, guard: NO_GUARD, deadlineMs })
-    return readFacts(rows)
+    const { results } = await this.#exchange(connection, [script(this.#session.check)], this.#options.connectMs)
+    return readFacts(results[0]!)
   }
 
   async #connect(): Promise<Connection> {
@@ -344,7 +347,20 @@ export class Lane {
   }
 }
 
-const NO_GUARD: readonly string[] = []
+const NO_GUARD: readonly Query[] = []
+
+/** Text without a name and values: one command or several. */
+function script(text: string): Query {
+  return { name: '', text, values: [] }
+}
+
+function isScript({ name, values }: Query): boolean {
+  return name === '' && values.length === 0
+}
+
+function unnamed({ text, values }: Query): Query {
+  return { name: '', text, values }
+}
 
 // Until the first answer: nothing is known of the session, and nothing is sent before that answer.
 const UNKNOWN: SessionFacts = { isReadOnly: true, hasSettings: false }

@@ -91,7 +91,10 @@ export async function count(
     const ids = await nextIds(at, portion)
     const looked = payloads === null ? ids : await payloads.look(send, ids, MATCHING_IDS, parameters)
     if (payloads !== null) found += payloads.matching.length
-    else if (ids.length > 0) found += Number((await send(MATCHING_COUNT, [arrayOf(ids), ...parameters]))[0]![0])
+    else if (ids.length > 0) {
+      const [[matching] = []] = await send(MATCHING_COUNT, [arrayOf(ids), ...parameters])
+      found += Number(matching)
+    }
     searched += looked.length
     at = looked.at(-1) ?? at
     if (looked.length < ids.length) break
@@ -110,6 +113,6 @@ async function nowFor(db: Database, send: Send, { created = [], finished = [] }:
 
 /** The store's time in whole milliseconds. */
 export async function readNow(db: Database, send: Send): Promise<number> {
-  const [row] = await send(NOW, [db.now()])
-  return Math.floor(Number(row![0]))
+  const [[nowMs] = []] = await send(NOW, [db.now()])
+  return Math.floor(Number(nowMs))
 }

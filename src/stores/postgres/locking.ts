@@ -38,11 +38,11 @@ export function limited<T>(
   work: (send: Send) => Promise<T>,
 ): Promise<T> {
   return db.transaction('retention', async (send) => {
-    const [row] = await send(limits.statement, limits.values)
+    const [[limitMs] = []] = await send(limits.statement, limits.values)
     let cancelling: Promise<void> | null = null
     const timer = setTimeout(() => {
       cancelling = db.cancelRunning('retention')
-    }, Number(row![0]) + LATE_MS)
+    }, Number(limitMs) + LATE_MS)
     try {
       return await work(send)
     } finally {

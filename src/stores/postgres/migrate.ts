@@ -62,8 +62,8 @@ export async function migrate(lane: Lane, schema: string, options: MigrateOption
 
 /** The numbers of the migrations that were applied; raises `schema_too_new` when there are some beyond those known. */
 export async function readApplied(run: Run, schema: string, known: readonly Migration[]): Promise<Set<number>> {
-  const [table] = await run('SELECT to_regclass($1)', [`"${schema}".migrations`])
-  if (table?.[0] === null || table?.[0] === undefined) return new Set()
+  const [[table] = []] = await run('SELECT to_regclass($1)', [`"${schema}".migrations`])
+  if (table == null) return new Set()
   const rows = await run(inSchema('SELECT number FROM :schema.migrations ORDER BY number LIMIT 10000', schema))
   const applied = new Set(rows.map(([number]) => Number(number)))
   const [newest, last] = [Math.max(0, ...applied), known.at(-1)!.number]
@@ -157,21 +157,23 @@ async function applyInTransaction(lane: Lane, schema: string, migration: Migrati
 
 // Making a schema takes a right on the database, filling one that is there does not.
 async function makeSchema(inside: Run, schema: string): Promise<void> {
-  const [found] = await inside('SELECT to_regnamespace($1)', [schema])
-  if (found?.[0] === null) await inside(inSchema('CREATE SCHEMA :schema', schema))
+  const [[found] = []] = await inside('SELECT to_regnamespace($1)', [schema])
+  if (found === null) await inside(inSchema('CREATE SCHEMA :schema', schema))
   await inside(inSchema(CREATE_MIGRATIONS, schema))
 }
 
 /** Each statement within what is left of the time, which begins with the first lock that others wait for. */
 async function applyInTime(inside: Run, texts: readonly string[], schema: string): Promise<void> {
-  const [tables] = await inside(TABLES, [`"${schema}"`])
+  const [[tables] = []] = await inside(TABLES, [`"${schema}"`])
   let heldFromMs: number | null = null
   for (const text of texts) {
     const startMs = performance.now()
     const leftMs = LOCKED_OUT_MS - (heldFromMs === null ? 0 : startMs - heldFromMs)
     await inside(`SET LOCAL statement_timeout = '${Math.max(1, Math.floor(leftMs))}ms'`)
     await inside(text)
-    if (heldFromMs === null && (await inside(HOLDS_LOCKS, [tables![0]]))[0]?.[0] === 't') heldFromMs = startMs
+    if (heldFromMs !== null) continue
+    const [[holdsLocks] = []] = await inside(HOLDS_LOCKS, [tables])
+    if (holdsLocks === 't') heldFromMs = startMs
   }
 }
 
@@ -201,11 +203,11 @@ async function applyConcurrently(lane: Lane, run: Run, schema: string, migration
       `migration ${migration.number} (${migration.name}) is marked "-- concurrently" and has no CREATE INDEX CONCURRENTLY name ON: a migration of that kind holds nothing else`,
     )
   }
-  const [index] = await run(INDEX_STATE, [`"${schema}"."${name}"`])
-  if (index?.[1] != null) return false
+  const [[isValid, builder] = []] = await run(INDEX_STATE, [`"${schema}"."${name}"`])
+  if (builder != null) return false
   // A build that was cut off leaves an index that is kept up to date and never used.
-  if (index !== undefined && index[0] !== 't') await run(inSchema(`DROP INDEX CONCURRENTLY :schema.${name}`, schema))
-  if (index?.[0] !== 't') for (const text of statementsOf(inSchema(migration.sql, schema))) await run(text)
+  if (isValid === 'f') await run(inSchema(`DROP INDEX CONCURRENTLY :schema.${name}`, schema))
+  if (isValid !== 't') for (const text of statementsOf(inSchema(migration.sql, schema))) await run(text)
   await lane.transaction(
     (send) => recordIn((text, values = []) => send({ name: '', text, values }), schema, migration),
     DEADLINE_MS,

@@ -61,8 +61,8 @@ SELECT (sum(pg_catalog.pg_relation_size(pg_class.oid)) / 1048576)::bigint::text
 )
 
 async function whySlow(db: Database): Promise<string> {
-  const [row] = await db.send('retention', REST_SIZE, [])
-  return `that took longer than the ${LOCKED_OUT_MS} ms for which it may lock others out, and the default partitions (jobs_rest_new and its like, ${row?.[0]} MB), which have the jobs of days without partitions of their own, are read for it. Its jobs go there meanwhile; they are moved away once they are past, and pruned once they are past their retention`
+  const [[megabytes] = []] = await db.send('retention', REST_SIZE, [])
+  return `that took longer than the ${LOCKED_OUT_MS} ms for which it may lock others out, and the default partitions (jobs_rest_new and its like, ${megabytes} MB), which have the jobs of days without partitions of their own, are read for it. Its jobs go there meanwhile; they are moved away once they are past, and pruned once they are past their retention`
 }
 
 /** False when too many rows of the day are in the default partition for it to be made. */
@@ -70,7 +70,7 @@ function openDay(db: Database, day: string): Promise<boolean> {
   return limited(db, { statement: LIMITS, values: [] }, async (send) => {
     // Another process is making it.
     if ((await send(ONE_AT_A_TIME, [])).length === 0) return true
-    const [made] = await send(OPEN_DAY, [day])
-    return made?.[0] === 't'
+    const [[isMade] = []] = await send(OPEN_DAY, [day])
+    return isMade === 't'
   })
 }

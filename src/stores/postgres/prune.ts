@@ -83,13 +83,13 @@ const OWNS_DAYS = statement(
 )
 
 export async function prune(db: Database, options: PruneOptions): Promise<Pruned> {
-  const [owner] = await db.send('retention', OWNS_DAYS, [])
-  const ownsDays = owner?.[0] === 't'
+  const [[isOwner] = []] = await db.send('retention', OWNS_DAYS, [])
+  const ownsDays = isOwner === 't'
   // Days to come first, and each by itself: whatever keeps an old day from going, jobs have a place to go to.
   const unopened = ownsDays ? await openDays(db) : []
-  const [row] = await db.send('retention', PRUNE_ROWS, [db.now(), ROWS_MAX])
+  const [[count] = []] = await db.send('retention', PRUNE_ROWS, [db.now(), ROWS_MAX])
   await db.send('retention', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])
-  const rows = Number(row![0])
+  const rows = Number(count)
   if (!ownsDays) {
     await checkDays(db, options)
     return { days: [], rows, postponed: [], isDone: true }
@@ -106,10 +106,10 @@ async function pruneJobs(
   const isRaised = await raiseRest(db)
   const { days: closed, isDone, stuck, horizon } = await closeDays(db, retentionMs)
   const days = new Set(closed)
-  const [row] = await db.send('retention', PRUNE_REST, [horizon, ROWS_MAX])
-  for (const day of (readJson(row![1]) ?? []) as string[]) days.add(day)
+  const [[count, ofDays] = []] = await db.send('retention', PRUNE_REST, [horizon, ROWS_MAX])
+  for (const day of (readJson(ofDays) ?? []) as string[]) days.add(day)
   const postponed = [...(await postponedDays(db, 'retention')), ...stuck, ...unopened]
-  return { days: [...days].sort(), postponed, isDone: isRaised && isDone && Number(row![0]) < ROWS_MAX }
+  return { days: [...days].sort(), postponed, isDone: isRaised && isDone && Number(count) < ROWS_MAX }
 }
 
 const DAY_MS = 86_400_000
@@ -147,12 +147,12 @@ SELECT to_char(day.day, 'YYYY-MM-DD')
 /** Raises `access_denied` when the days wait for an owner that does not come. Jobs go on meanwhile: those of a day without a
  *  partition are kept in the default one, and old ones stay. */
 async function checkDays(db: Database, { retentionMs }: PruneOptions): Promise<void> {
-  const [missing] = await db.send('retention', MISSING_DAY, [db.now()])
+  const [[missing] = []] = await db.send('retention', MISSING_DAY, [db.now()])
   // A day of grace, within which the owner drops it.
-  const [old] = await db.send('retention', OLD_DAY, [db.now(), retentionMs + DAY_MS])
+  const [[old] = []] = await db.send('retention', OLD_DAY, [db.now(), retentionMs + DAY_MS])
   const undone = [
-    ...(missing === undefined ? [] : [`the partitions of ${missing[0]} are missing`]),
-    ...(old === undefined ? [] : [`those of ${old[0]} are past their retention`]),
+    ...(missing === undefined ? [] : [`the partitions of ${missing} are missing`]),
+    ...(old === undefined ? [] : [`those of ${old} are past their retention`]),
   ]
   if (undone.length === 0) return
   throw new HoldfastError(

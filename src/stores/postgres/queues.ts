@@ -88,7 +88,8 @@ const REMOVE = statement('remove_queue', 'DELETE FROM :schema.queues WHERE name 
 export async function removeQueue(db: Database, name: string, by: string): Promise<'removed' | 'busy' | 'missing'> {
   return db.transaction('bulk', async (send) => {
     if ((await send(LOCK, [name])).length === 0) return 'missing'
-    if ((await send(IS_BUSY, [name]))[0]![0] === 't') return 'busy'
+    const [[isBusy] = []] = await send(IS_BUSY, [name])
+    if (isBusy === 't') return 'busy'
     await send(REMOVE, [name])
     await record(db, send, { actor: by, action: 'remove queue', target: name })
     return 'removed'
@@ -164,8 +165,8 @@ export async function queuesShown(
   served: readonly string[],
 ): Promise<{ readonly shown: readonly QueueView[]; readonly total: number }> {
   const values = [asked === undefined ? null : arrayOf(asked), arrayOf(served), offset, OVERVIEW_QUEUES_MAX]
-  const [rows, [total]] = await Promise.all([send(SHOWN, values), send(TOTAL, [])])
-  return { shown: rows.map(readQueue), total: Number(total![0]) }
+  const [rows, [[total] = []]] = await Promise.all([send(SHOWN, values), send(TOTAL, [])])
+  return { shown: rows.map(readQueue), total: Number(total) }
 }
 
 const QUEUES = statement('queues', 'SELECT name, paused, settings FROM :schema.queues ORDER BY name LIMIT 10000')

@@ -31,8 +31,8 @@ export async function raiseRest(db: Database): Promise<boolean> {
   while (performance.now() < endMs || next === 'raising') {
     const step = await unlessLocked(db, () =>
       limited(db, { statement: LIMITS, values: [db.now()] }, async (send) => {
-        const [row] = await send(RAISE_REST, [db.now()])
-        return row![0]!
+        const [[next] = []] = await send(RAISE_REST, [db.now()])
+        return next!
       }),
     )
     if ('lockedBy' in step || OVER.has(step.value)) return true

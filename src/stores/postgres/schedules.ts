@@ -16,13 +16,13 @@ import { statesOf } from './states.js'
 const COLUMNS = `schedules.settings, schedules.paused, (extract(epoch FROM schedules.next_at) * 1000)::float8,
        (extract(epoch FROM schedules.last_at) * 1000)::float8, schedules.last_job`
 
-function readSchedule(row: Row): ScheduleView {
+function readSchedule([settings, paused, nextAt, lastAt, lastJob]: Row): ScheduleView {
   return {
-    ...(readJson(row[0]) as Schedule),
-    paused: row[1] === 't',
-    nextAt: readDate(row[2]),
-    lastAt: readDate(row[3]),
-    lastJobId: row[4] ?? null,
+    ...(readJson(settings) as Schedule),
+    paused: paused === 't',
+    nextAt: readDate(nextAt),
+    lastAt: readDate(lastAt),
+    lastJobId: lastJob ?? null,
   }
 }
 
@@ -43,12 +43,13 @@ WITH moment AS MATERIALIZED (
    ORDER BY turn, queue <= $3, queue
    LIMIT $2
 )
-SELECT ${COLUMNS}, due.place, (extract(epoch FROM moment.now) * 1000)::float8,
+SELECT (extract(epoch FROM moment.now) * 1000)::float8,
        CASE WHEN (SELECT count(*) FROM waiting) > $2 THEN 0
             ELSE (SELECT (extract(epoch FROM min(later.next_at) - moment.now) * 1000)::float8
                     FROM :schema.schedules AS later
                    WHERE NOT later.paused AND later.next_at > moment.now)
-        END
+        END,
+       ${COLUMNS}
   FROM moment
   LEFT JOIN (due JOIN :schema.schedules ON schedules.name = due.name) ON true
  ORDER BY due.place`,
@@ -56,10 +57,16 @@ SELECT ${COLUMNS}, due.place, (extract(epoch FROM moment.now) * 1000)::float8,
 
 export async function due(db: Database, limit: number, afterQueue = ''): Promise<DueSchedules> {
   const rows = await db.send('upkeep', DUE, [db.now(), limit, afterQueue])
+  const [nowMs, nextDueMs] = rows[0]!
   return {
-    schedules: rows.filter((row) => row[0] !== null).map((row) => ({ ...readSchedule(row), nextAtMs: Number(row[2]) })),
-    nowMs: Number(rows[0]![6]),
-    nextDueMs: readMs(rows[0]![7]),
+    schedules: rows
+      .filter(([, , settings]) => settings !== null)
+      .map(([, , settings, paused, nextAt, ...last]) => ({
+        ...readSchedule([settings, paused, nextAt, ...last]),
+        nextAtMs: Number(nextAt),
+      })),
+    nowMs: Number(nowMs),
+    nextDueMs: readMs(nextDueMs),
   }
 }
 
@@ -103,8 +110,9 @@ export async function fire(db: Database, request: FireRequest, { onJobs, onReady
   const made = await db.transaction('upkeep', async (send) => {
     const [row] = await send(LOCK_SCHEDULE, [request.name, request.expectedNextAtMs])
     if (row === undefined) return null
-    const { overlap } = readJson(row[0]) as Schedule
-    const ticks = await recordTicks(send, request, overlap, row[1] ?? null)
+    const [settings, lastJob = null] = row
+    const { overlap } = readJson(settings) as Schedule
+    const ticks = await recordTicks(send, request, overlap, lastJob)
     await onJobs(ticks.map(({ job }) => job))
     const answers = await enqueueTicks(
       db,
@@ -180,7 +188,7 @@ WITH room AS MATERIALIZED (
   RETURNING schedules.*
 ), audited AS (${AUDITED}
 )
-SELECT ${COLUMNS.replaceAll('schedules.', 'changed.')}, room.too_many, room.too_many_of_one
+SELECT room.too_many, room.too_many_of_one, ${COLUMNS.replaceAll('schedules.', 'changed.')}
   FROM room
   LEFT JOIN changed ON true`,
 )
@@ -199,11 +207,12 @@ export async function setSchedule(
   const bounds = [bound?.maker ?? null, SCHEDULES_MAX, bound?.most ?? SCHEDULES_MAX]
   const values = [db.now(), by, 'set schedule', schedule.name, JSON.stringify(schedule), nextAtMs, ...bounds]
   for (let left = SET_TRIES; left > 0; left--) {
-    const [changed] = await db.send('operate', SET_SCHEDULE, values)
-    if (changed![5] === 't') throw tooManySchedules(schedule.name, SCHEDULES_MAX, false)
-    if (changed![6] === 't') throw tooManySchedules(schedule.name, bound!.most, true)
+    const [[tooMany, tooManyOfOne, ...changed] = []] = await db.send('operate', SET_SCHEDULE, values)
+    if (tooMany === 't') throw tooManySchedules(schedule.name, SCHEDULES_MAX, false)
+    if (tooManyOfOne === 't') throw tooManySchedules(schedule.name, bound!.most, true)
     // None: it stands there as it is, or stood there and has been removed since.
-    const [row] = changed![0] === null ? await db.send('operate', SCHEDULE, [schedule.name]) : [changed]
+    const [settings] = changed
+    const [row] = settings === null ? await db.send('operate', SCHEDULE, [schedule.name]) : [changed]
     if (row !== undefined) return readSchedule(row)
   }
   throw new HoldfastError(
@@ -273,7 +282,8 @@ SELECT late.name, late.queue, (extract(epoch FROM moment.now - late.next_at) * 1
 export async function lateSchedules(db: Database): Promise<LateSchedules | null> {
   const [row] = await db.send('look', LATE, [db.now(), LATE_AFTER_MS])
   if (row === undefined) return null
-  return { name: row[0]!, queue: row[1]!, lateMs: Number(row[2]), count: Number(row[3]) }
+  const [name, queue, lateMs, count] = row
+  return { name: name!, queue: queue!, lateMs: Number(lateMs), count: Number(count) }
 }
 
 export interface LateSchedules {
@@ -302,7 +312,9 @@ SELECT min(name), count(*) FROM ahead HAVING count(*) > 0`,
 /** A schedule that waits because the clock was ahead when it fired last, and how many do; null when none does. */
 export async function schedulesAhead(db: Database): Promise<SchedulesAhead | null> {
   const [row] = await db.send('look', AHEAD, [db.now()])
-  return row === undefined ? null : { name: row[0]!, count: Number(row[1]) }
+  if (row === undefined) return null
+  const [name, count] = row
+  return { name: name!, count: Number(count) }
 }
 
 export interface SchedulesAhead {

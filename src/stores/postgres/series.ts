@@ -77,8 +77,8 @@ export async function sample(db: Database): Promise<boolean> {
   const send: Send = (sql, values) => db.send('count', sql, values)
   const nowMs = await readNow(db, send)
   const atMs = nowMs - (nowMs % BUCKET_MS)
-  const [known] = await send(IS_SAMPLED, [atMs])
-  if (known?.[0] === 't') return false
+  const [[isSampled] = []] = await send(IS_SAMPLED, [atMs])
+  if (isSampled === 't') return false
   const live = (await workers(db)).filter(({ seenAt }) => nowMs - seenAt.getTime() <= WORKER_LIVE_MS)
   const served = [...new Set(live.flatMap((worker) => worker.queues))]
   const names = (await queuesShown(send, {}, served)).shown.map(({ name }) => name)
@@ -144,8 +144,8 @@ export async function series(db: Database, request: SeriesRequest): Promise<read
   if (steps.length === 0) return []
   const values = [queue ?? ALL, steps[0], steps.at(-1)! + stepMs, stepMs]
   const [tallies, samples] = await Promise.all([send(TALLIES, values), send(SAMPLES, values)])
-  const counted = new Map(tallies.map((row) => [Number(row[0]), row]))
-  const seen = new Map(samples.map((row) => [Number(row[0]), row]))
+  const counted = new Map(tallies.map(([step, ...sums]) => [Number(step), sums]))
+  const seen = new Map(samples.map(([step, ...depths]) => [Number(step), depths]))
   return steps.map((atMs, step) => ({
     at: new Date(atMs),
     depth: readDepth(seen.get(step)),
@@ -155,7 +155,7 @@ export async function series(db: Database, request: SeriesRequest): Promise<read
 
 function readDepth(row: Row | undefined): SeriesPoint['depth'] {
   if (row === undefined) return null
-  const [, blocked, scheduled, ready, running, retrying, dead, oldestAgeS] = row.map(Number)
+  const [blocked, scheduled, ready, running, retrying, dead, oldestAgeS] = row.map(Number)
   return {
     blocked: blocked!,
     scheduled: scheduled!,
@@ -169,6 +169,6 @@ function readDepth(row: Row | undefined): SeriesPoint['depth'] {
 
 function readCounts(row: Row | undefined): Record<(typeof COUNTS)[number], number> {
   const counts: Record<(typeof COUNTS)[number], number> = { ...NO_TALLY }
-  if (row !== undefined) for (const [index, part] of COUNTS.entries()) counts[part] = Number(row[index + 1])
+  if (row !== undefined) for (const [index, part] of COUNTS.entries()) counts[part] = Number(row[index])
   return counts
 }

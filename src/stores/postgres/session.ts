@@ -1,6 +1,7 @@
 // What every session of ours must have, whatever server, database and role say: how it is asked for at the start, how it is verified,
 // and how a statement brings it along where a pooler drops what was asked for at the start.
 
+import type { Query } from './exchange.js'
 import type { Row } from './statement.js'
 
 /** Settings of a session, each in the form in which the server shows it. */
@@ -50,7 +51,7 @@ export interface Session {
   /** Asks for the facts, and completes the session where it has its settings. */
   readonly check: string
   /** Statements that bring the settings along, to be sent before another one in the same implicit transaction. */
-  readonly guard: readonly string[]
+  readonly guard: readonly Query[]
   /** Begins a transaction; `guardedBegin` also brings the settings along. */
   readonly begin: string
   readonly guardedBegin: string
@@ -68,7 +69,7 @@ export function sessionWith(more: SessionSettings): Session {
     check: checkText(settings),
     // Without BEGIN the transaction lasts until the exchange ends, also when it fails: nothing has to be rolled back, and what
     // was sent behind it is not harmed. The level can't be set after a snapshot was taken, so not by the SELECT.
-    guard: ["SET transaction_isolation = 'read committed'", bring],
+    guard: ["SET transaction_isolation = 'read committed'", bring].map((text) => ({ name: '', text, values: [] })),
     begin: BEGIN,
     guardedBegin: `${BEGIN}; ${bring}`,
   }

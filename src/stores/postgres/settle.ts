@@ -1,4 +1,8 @@
-// settle: running rows become what the settlement says, matched by fence. ◄── worker/settler.ts, upkeep/rescue.ts
+// settle: a job leaves `running` for the state that its settlement says, if its fence still matches. ◄── worker/settler.ts,
+// upkeep/rescue.ts
+//
+// The fast path sends two statements in one exchange and one commit: a cheap one for successes, which most jobs are, and one for any
+// other outcome. The general path is one statement that skips locked rows. Rescue takes it, and so does a batch with a locked row.
 
 import { isHoldfastError } from '../../core/errors.js'
 import { fingerprint } from '../../core/fingerprint.js'
@@ -6,59 +10,59 @@ import { type Lease, leaseName, leaseOf, type SettledJob } from '../../core/job.
 import type { SettleResult } from '../../core/job-store.js'
 import type { StoredError } from '../../core/json.js'
 import { isFinished, type JobState } from '../../core/states.js'
-import type { Database, Send } from './database.js'
+import type { Call, Database, Send, SendTogether } from './database.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
-import { SETTLE_ALL, SETTLE_EACH, SETTLE_EXPIRED, SETTLE_FREE, settleValues } from './settle-any.js'
-import { areDistinct, hasSucceeded, settleSucceeded, unlessMixed } from './settle-succeeded.js'
+import { hasSucceeded, settleAny, settleSucceeded } from './settle-statements.js'
 import { SETTLED_STATE } from './settled-state.js'
-import { arrayOf, plainArrayOf, readJson, type Statement, statement } from './statement.js'
+import { arrayOf, plainArrayOf, type Row, readJson, type Statement, statement } from './statement.js'
 import { unblockAfter } from './unblock.js'
 
-// A second statement has its price: from so many jobs that succeeded on it is less than what they save.
-const APART_FROM = 16
+// From this many successes on, a statement of their own costs less than it saves.
+const SUCCEEDED_APART_FROM = 4
 
-// What a statement fails with when it has waited for a row's lock for as long as the lane allows.
 const KNOWN_LOCKED_MAX = 1_000
 
-/** Settles jobs on a connection of our own. A job that somebody's open transaction is settling, most often its own handler's, is
- *  answered as `locked` and holds up no other: the first time for as long as the lane waits for locks, later not at all. */
+/** Settles jobs on a connection of our own. A job locked by somebody's open transaction, usually its own handler's, is answered as
+ *  `locked` and delays no other job: the first time by the lane's lock timeout, later not at all. */
 export class Settling {
   readonly #db: Database
-  readonly #send: Send
+  readonly #send: SendTogether
   readonly #onEnded: (ids: readonly string[]) => void
   readonly #locked = new Set<string>()
 
   constructor(db: Database, onEnded: (ids: readonly string[]) => void) {
     this.#db = db
     this.#onEnded = onEnded
-    this.#send = (sql, values) => db.send('settle', sql, values)
+    this.#send = (calls) => db.sendTogether('settle', calls)
   }
 
   async settle(jobs: readonly SettledJob[], onReady: (queue: string) => void): Promise<readonly SettleResult[]> {
-    if (this.#locked.size === 0) return this.#settleUnlocked(jobs, onReady)
+    if (this.#locked.size === 0) return this.#settleFast(jobs, onReady)
     const isKnown = (job: SettledJob) => this.#locked.has(leaseName(job))
-    const [known, others] = [jobs.filter(isKnown), jobs.filter((job) => !isKnown(job))]
-    const ofOthers = await this.#settleUnlocked(others, onReady)
-    const chosen = new Set(known)
-    return inOrder(jobs, (job) => chosen.has(job), await this.#settleFree(known, onReady), ofOthers)
+    const others = await this.#settleFast(
+      jobs.filter((job) => !isKnown(job)),
+      onReady,
+    )
+    const known = await this.#settleUnlocked(jobs.filter(isKnown), onReady)
+    const results = new Map([...others, ...known].map((result) => [leaseName(result), result]))
+    return jobs.map((job) => results.get(leaseName(job))!)
+  }
+
+  async #settleFast(jobs: readonly SettledJob[], onReady: (queue: string) => void): Promise<readonly SettleResult[]> {
+    try {
+      return await settle(this.#db, this.#send, jobs, { onReady, onEnded: this.#onEnded })
+    } catch (error) {
+      if (!isHoldfastError(error) || error.details.sqlState !== LOCK_NOT_AVAILABLE) throw error
+      return this.#settleUnlocked(jobs, onReady)
+    }
   }
 
   async #settleUnlocked(
     jobs: readonly SettledJob[],
     onReady: (queue: string) => void,
   ): Promise<readonly SettleResult[]> {
-    try {
-      return await settle(this.#db, this.#send, jobs, { onlyExpired: false, onReady, onEnded: this.#onEnded })
-    } catch (error) {
-      if (!isHoldfastError(error) || error.details.sqlState !== LOCK_NOT_AVAILABLE) throw error
-      return this.#settleFree(jobs, onReady)
-    }
-  }
-
-  async #settleFree(jobs: readonly SettledJob[], onReady: (queue: string) => void): Promise<readonly SettleResult[]> {
-    if (jobs.length === 0) return []
-    const options = { onlyExpired: false, passLocked: true, onReady, onEnded: this.#onEnded }
-    const results = await longWay(this.#db, this.#send, jobs, options)
+    const options = { skipLocked: true, onReady, onEnded: this.#onEnded }
+    const results = await settle(this.#db, this.#send, jobs, options)
     if (this.#locked.size > KNOWN_LOCKED_MAX) this.#locked.clear()
     for (const result of results) {
       if (result.result === 'locked') this.#locked.add(leaseName(result))
@@ -68,132 +72,102 @@ export class Settling {
   }
 }
 
-/** Settles jobs, each by itself. `onReady` is told of queues that got ready jobs. */
+interface SettleOptions {
+  /** Settles only leases that have run out, and skips locked rows. */
+  readonly onlyExpired?: boolean
+  /** Skips locked rows and answers `locked` for them. */
+  readonly skipLocked?: boolean
+  /** True in a caller's transaction: children are checked after it commits, see unblock.ts. */
+  readonly isInTransaction?: boolean
+  /** Called with the queue of each job that became ready. */
+  readonly onReady: (queue: string) => void
+  /** Called with the jobs that may have ended, for a later look at their children. */
+  readonly onEnded?: (ids: readonly string[]) => void
+}
+
+/** Settles jobs, each independently of the others, and answers in their order. */
 export async function settle(
   db: Database,
-  send: Send,
+  send: SendTogether,
   jobs: readonly SettledJob[],
   options: SettleOptions,
 ): Promise<readonly SettleResult[]> {
   if (jobs.length === 0) return []
-  if (options.onlyExpired || !areDistinct(jobs)) return longWay(db, send, jobs, options)
-  const succeeded = jobs.filter(hasSucceeded)
-  if (succeeded.length < jobs.length && succeeded.length < APART_FROM) return together(db, send, jobs, options)
-  const first = (await succeededTogether(db, send, succeeded, options)) ?? (await longWay(db, send, succeeded, options))
-  if (jobs.length === succeeded.length) return first
-  const others = jobs.filter((job) => !hasSucceeded(job))
-  return inOrder(jobs, hasSucceeded, first, await together(db, send, others, options))
+  const sendOne: Send = async (...call) => (await send([call]))[0]!
+  const leases = firstOfEachLease(jobs)
+  const marks = await fingerprints(sendOne, leases)
+  const parts = partsOf(db, leases, marks, options)
+  const answers = await send(parts.map(({ call }) => call))
+  const states = new Map<SettledJob, JobState>()
+  const parents = parts.flatMap((part, index) => readAnswer(part.jobs, answers[index]!, states))
+  for (const [job, state] of states) if (state === 'ready') options.onReady(job.queue)
+  const mayHaveEnded = leases.filter((job) => isFinished(states.get(job) ?? job.settlement.state))
+  options.onEnded?.(mayHaveEnded.map(({ id }) => id))
+  if (options.isInTransaction !== true) await unblockAfter(db, sendOne, parents, options.onReady)
+  return complete(sendOne, jobs, states, options.skipLocked ?? false)
 }
 
-interface SettleOptions {
-  readonly onlyExpired: boolean
-  /** True in a caller's transaction: children are looked at after it, see unblock.ts. */
-  readonly isInTransaction?: boolean
-  /** Called with jobs that have ended and seemed to have no children. */
-  readonly onEnded?: (ids: readonly string[]) => void
-  /** Passes over rows that are locked and answers `locked` for them. */
-  readonly passLocked?: boolean
-  readonly onReady: (queue: string) => void
+/** Sends statements one after the other, for a caller's transaction. */
+export function oneByOne(send: Send): SendTogether {
+  return async (calls) => {
+    const results: Row[][] = []
+    for (const call of calls) results.push(await send(...call))
+    return results
+  }
 }
 
-/** The answers in the order of the jobs. */
-function inOrder(
-  jobs: readonly SettledJob[],
-  isChosen: (job: SettledJob) => boolean,
-  ofChosen: readonly SettleResult[],
-  ofOthers: readonly SettleResult[],
-): readonly SettleResult[] {
-  let [chosen, others] = [0, 0]
-  return jobs.map((job) => (isChosen(job) ? ofChosen[chosen++]! : ofOthers[others++]!))
-}
-
-/** Successes in one statement; null when one of them had the fence of another. */
-async function succeededTogether(
-  db: Database,
-  send: Send,
-  jobs: readonly SettledJob[],
-  options: SettleOptions,
-): Promise<readonly SettleResult[] | null> {
-  const settled = await settleSucceeded(db, send, jobs, options.isInTransaction ?? false)
-  if (settled === null) return null
-  options.onEnded?.(jobs.map(({ id }) => id))
-  await goOn(db, send, settled.parents, options)
-  // When some did not match, those that did answer to the same question as those that were settled before: a success stays one.
-  const isAll = settled.count === jobs.length
-  return complete(
-    send,
-    jobs,
-    jobs.map(() => (isAll ? 'succeeded' : null)),
-  )
-}
-
-/** Distinct jobs of any outcome in one statement; the long way when one of them had the fence of another. */
-async function together(
-  db: Database,
-  send: Send,
-  jobs: readonly SettledJob[],
-  options: SettleOptions,
-): Promise<readonly SettleResult[]> {
-  const values = settleValues(db, jobs, await fingerprints(send, jobs), options)
-  const fences = plainArrayOf([...new Set(jobs.map(({ fence }) => fence))])
-  const row = await unlessMixed(() => send(SETTLE_ALL, [...values, fences]))
-  if (row === null) return longWay(db, send, jobs, options)
-  const isAll = Number(row[0]) === jobs.length
-  const [settled, cancelled] = [ordinalsOf(row[1]), ordinalsOf(row[2])]
-  const states = jobs.map(({ settlement }, index): JobState | null => {
-    if (!isAll && !settled.has(index + 1)) return null
-    return cancelled.has(index + 1) ? 'cancelled' : settlement.state
-  })
-  for (const [index, { queue }] of jobs.entries()) if (states[index] === 'ready') options.onReady(queue)
-  options.onEnded?.(jobs.filter((_, index) => isEnd(states[index])).map(({ id }) => id))
-  await goOn(db, send, (readJson(row[3]) ?? []) as string[], options)
-  return complete(send, jobs, states)
-}
-
-function isEnd(state: JobState | null | undefined): boolean {
-  return state !== null && state !== undefined && isFinished(state)
-}
-
-/** Lets the children of jobs that have ended go on, unless that must wait for the end of a transaction. */
-async function goOn(db: Database, send: Send, parents: readonly string[], options: SettleOptions): Promise<void> {
-  if (options.isInTransaction !== true) await unblockAfter(db, send, parents, options.onReady)
-}
-
-function ordinalsOf(text: string | null | undefined): ReadonlySet<number> {
-  return new Set((readJson(text) ?? []) as number[])
-}
-
-async function longWay(
-  db: Database,
-  send: Send,
-  jobs: readonly SettledJob[],
-  options: SettleOptions,
-): Promise<readonly SettleResult[]> {
+/** A lease that is settled twice in one call is settled by the first; the second repeats it. */
+function firstOfEachLease(jobs: readonly SettledJob[]): readonly SettledJob[] {
   const first = new Map<string, SettledJob>()
   for (const job of jobs) if (!first.has(leaseName(job))) first.set(leaseName(job), job)
-  const settling = [...first.values()]
-  const values = settleValues(db, settling, await fingerprints(send, settling), options)
-  const rows = await send(longStatement(options), values)
-  const settled = new Map<string, JobState>()
-  const parents: string[] = []
-  for (const [id, fence, state, hasChildren] of rows) {
-    const name = `${id} ${fence}`
-    settled.set(name, state as JobState)
-    if (state === 'ready') options.onReady(first.get(name)!.queue)
-    if (hasChildren === 'true' && isFinished(state as JobState)) parents.push(id!)
+  return first.size === jobs.length ? jobs : [...first.values()]
+}
+
+/** Jobs that one statement settles. */
+interface Part {
+  readonly jobs: readonly SettledJob[]
+  readonly call: Call
+}
+
+function partsOf(
+  db: Database,
+  jobs: readonly SettledJob[],
+  marks: ReadonlyMap<SettledJob, string>,
+  { onlyExpired = false, skipLocked = false, isInTransaction = false }: SettleOptions,
+): Part[] {
+  if (onlyExpired || skipLocked) {
+    return [{ jobs, call: settleAny(db, jobs, { path: 'general', marks, onlyExpired, isInTransaction }) }]
   }
-  options.onEnded?.(settling.filter((job) => isEnd(settled.get(leaseName(job)))).map(({ id }) => id))
-  await goOn(db, send, parents, options)
-  const stateOf = (job: SettledJob) => (first.get(leaseName(job)) === job ? settled.get(leaseName(job)) : null) ?? null
-  return complete(send, jobs, jobs.map(stateOf), options.passLocked)
+  const succeeded = jobs.filter(hasSucceeded)
+  if (succeeded.length === jobs.length) return [{ jobs, call: settleSucceeded(db, jobs, isInTransaction) }]
+  const any = (some: readonly SettledJob[]) => ({
+    jobs: some,
+    call: settleAny(db, some, { path: 'fast', marks, isInTransaction }),
+  })
+  if (succeeded.length < SUCCEEDED_APART_FROM) return [any(jobs)]
+  return [
+    { jobs: succeeded, call: settleSucceeded(db, succeeded, isInTransaction) },
+    any(jobs.filter((job) => !hasSucceeded(job))),
+  ]
 }
 
-function longStatement({ onlyExpired, passLocked = false }: SettleOptions): Statement {
-  if (onlyExpired) return SETTLE_EXPIRED
-  return passLocked ? SETTLE_FREE : SETTLE_EACH
+/** Notes the states that an answer tells, and returns the jobs with children. */
+function readAnswer(jobs: readonly SettledJob[], rows: readonly Row[], states: Map<SettledJob, JobState>): string[] {
+  const [count, settled, cancelled, parents] = rows[0]!
+  const isAll = Number(count) === jobs.length
+  const [isSettled, isCancelled] = [new Set(readList<number>(settled)), new Set(readList<number>(cancelled))]
+  for (const [index, job] of jobs.entries()) {
+    if (!isAll && !isSettled.has(index + 1)) continue
+    states.set(job, isCancelled.has(index + 1) ? 'cancelled' : job.settlement.state)
+  }
+  return readList<string>(parents)
 }
 
-// A job may die of an error that an earlier attempt met: too old for another, or its limit lowered meanwhile.
+function readList<T>(json: string | null | undefined): T[] {
+  return (readJson(json) ?? []) as T[]
+}
+
+// A job may die of an error of an earlier attempt: too old for another attempt, or its limit was lowered meanwhile.
 const LAST_ERRORS = statement(
   'last_errors',
   `
@@ -204,60 +178,61 @@ SELECT asked.id::text, last.error::text
  ) AS last`,
 )
 
-/** What tells the errors of those that die apart; null for all others. */
-async function fingerprints(send: Send, jobs: readonly SettledJob[]): Promise<(string | null)[]> {
-  const isDead = ({ settlement }: SettledJob) => settlement.state === 'dead'
-  const silent = jobs.filter((job) => isDead(job) && job.error === null)
+/** The fingerprints of the errors of jobs that die. */
+async function fingerprints(send: Send, jobs: readonly SettledJob[]): Promise<ReadonlyMap<SettledJob, string>> {
+  const dying = jobs.filter(({ settlement }) => settlement.state === 'dead')
+  const silent = dying.filter(({ error }) => error === null)
   const rows = silent.length > 0 ? await send(LAST_ERRORS, [arrayOf(silent.map(({ id }) => id))]) : []
   const earlier = new Map(rows.map(([id, error]) => [id!, readJson(error) as StoredError]))
-  return jobs.map((job) => (isDead(job) ? fingerprint(job.error ?? earlier.get(job.id) ?? null) : null))
+  return new Map(dying.map((job) => [job, fingerprint(job.error ?? earlier.get(job.id) ?? null)]))
 }
 
 const SETTLED_BEFORE: Statement = statement(
   'settled_before',
   `
-SELECT lease.id::text, lease.fence::text,${SETTLED_STATE},
+SELECT lease.id::text, lease.fence::text,${SETTLED_STATE} AS state,
        EXISTS (SELECT FROM :schema.running WHERE running.id = lease.id AND running.fence = lease.fence)::text
   FROM unnest($1::uuid[], $2::bigint[]) AS lease (id, fence)`,
 )
 
-/** The states that are known now, and for the rest what became of them: settled by an earlier call whose answer was lost, passed over
- *  because of a lock, or lost. */
+/** The results. A job without a known state was settled by an earlier call whose answer was lost, or skipped because of a lock, or its
+ *  lease is lost. */
 async function complete(
   send: Send,
   jobs: readonly SettledJob[],
-  known: readonly (JobState | null)[],
-  passLocked = false,
+  known: ReadonlyMap<SettledJob, JobState>,
+  skipLocked: boolean,
 ): Promise<readonly SettleResult[]> {
-  const open = jobs.filter((_, index) => known[index] === null)
-  const before = open.length > 0 ? await settledBefore(send, open) : []
-  let next = 0
-  return jobs.map((job, index): SettleResult => {
+  const before = await settledBefore(
+    send,
+    jobs.filter((job) => !known.has(job)),
+  )
+  return jobs.map((job): SettleResult => {
     const lease = leaseOf(job)
-    const settled = known[index] ?? null
-    const { state, isHeld } = settled === null ? before[next++]! : { state: settled, isHeld: false }
+    const earlier = known.has(job) ? undefined : before.get(leaseName(job))
+    const state = known.get(job) ?? earlier?.state ?? null
     if (state !== null) return { ...lease, result: 'settled', state }
-    return { ...lease, result: passLocked && isHeld ? 'locked' : 'lost', state: null }
+    return { ...lease, result: skipLocked && earlier?.isHeld === true ? 'locked' : 'lost', state: null }
   })
 }
 
 interface Before {
-  /** Null unless it was settled under this very lease. */
+  /** Null unless the job was settled under this very lease. */
   readonly state: JobState | null
-  /** The lease holds still. */
+  /** True while the lease holds. */
   readonly isHeld: boolean
 }
 
-async function settledBefore(send: Send, leases: readonly Lease[]): Promise<Before[]> {
+async function settledBefore(send: Send, leases: readonly Lease[]): Promise<ReadonlyMap<string, Before>> {
+  if (leases.length === 0) return new Map()
   const rows = await send(SETTLED_BEFORE, [
     plainArrayOf(leases.map(({ id }) => id)),
     plainArrayOf(leases.map(({ fence }) => fence)),
   ])
-  const found = new Map(
+  return new Map(
     rows.map(([id, fence, state, held]) => [
       `${id} ${fence}`,
       { state: state as JobState | null, isHeld: held === 'true' },
     ]),
   )
-  return leases.map((lease) => found.get(leaseName(lease)) ?? { state: null, isHeld: false })
 }

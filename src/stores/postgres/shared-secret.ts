@@ -13,8 +13,9 @@ INSERT INTO :schema.secrets (name, value) VALUES ('shared', gen_random_uuid()::t
 
 /** The migration made one; where it was removed, which makes what was sealed with it void, another is made. */
 export async function sharedSecret(db: Database): Promise<string> {
-  const [known] = await db.send('look', READ, [])
-  if (known !== undefined) return known[0]!
+  const [[known] = []] = await db.send('look', READ, [])
+  if (known != null) return known
   await db.send('operate', MAKE, [])
-  return (await db.send('look', READ, []))[0]![0]!
+  const [[made] = []] = await db.send('look', READ, [])
+  return made!
 }

@@ -33,7 +33,7 @@ const ATTEMPTS_OF_QUEUE = statement(
 export async function stats(db: Database, queue: string | null): Promise<QueueStats> {
   const send: Send = (sql, values) => db.send('count', sql, values)
   const names = queue === null ? await queueNames(send) : [queue]
-  const [depths, ages, attempts] = await Promise.all([
+  const [depths, ages, [[attemptsP99] = []]] = await Promise.all([
     readDepths(db, queue === null ? null : [queue], COUNT_EXACT_MAX),
     readOldestAges(db, names),
     send(queue === null ? ATTEMPTS : ATTEMPTS_OF_QUEUE, [queue, FINISHED_LOOKED_AT, ATTEMPTS_WINDOW]),
@@ -41,7 +41,7 @@ export async function stats(db: Database, queue: string | null): Promise<QueueSt
   return {
     ...depthOf(depths, queue ?? ALL),
     oldestAgeS: [...ages.values()].reduce((oldest, age) => Math.max(oldest, age), 0),
-    attemptsP99: Number(attempts[0]![0] ?? 0),
+    attemptsP99: Number(attemptsP99 ?? 0),
     isExact: depths.isExact,
   }
 }

@@ -33,7 +33,7 @@ import { knowQueues, pause, queues, removeQueue, resume, setQueue } from './queu
 import { discard, requeue } from './requeue.js'
 import { due, fire, removeSchedule, schedules, setSchedule, setSchedulePaused } from './schedules.js'
 import { sample, series, tally } from './series.js'
-import { Settling, settle } from './settle.js'
+import { oneByOne, Settling, settle } from './settle.js'
 import { sharedSecret } from './shared-secret.js'
 import { standing } from './standing.js'
 import { stats } from './stats.js'
@@ -142,11 +142,12 @@ export function composeStore({
       checkBatch('settle', jobs)
       if (tx !== undefined) {
         const onReady = (queue: string) => wakeUps.readySoon(queue)
-        const results = await settle(db, db.through(tx), jobs, { onlyExpired, isInTransaction: true, onReady })
+        const send = oneByOne(db.through(tx))
+        const results = await settle(db, send, jobs, { onlyExpired, isInTransaction: true, onReady })
         lateLooks.afterTransaction()
         return results
       }
-      if (onlyExpired) return settle(db, upkeep, jobs, { onlyExpired, onReady: ready, onEnded })
+      if (onlyExpired) return settle(db, oneByOne(upkeep), jobs, { onlyExpired, onReady: ready, onEnded })
       return settling.settle(jobs, ready)
     },
 

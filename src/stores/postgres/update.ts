@@ -96,8 +96,8 @@ export async function update(
   ]
   // Missed while it moved from one table to the next: ask again.
   for (let tries = 0; tries < 3; tries++) {
-    const [row] = await send(UPDATE, values)
-    if (row !== undefined) return { id, result: 'updated', state: row[0] as 'ready' }
+    const [[updated] = []] = await send(UPDATE, values)
+    if (updated !== undefined) return { id, result: 'updated', state: updated as 'ready' }
     const state = (await statesOf(send, [id])).get(id)
     if (state === undefined) return { id, result: 'missing' }
     if (!allows(state, 'update') || tries === 2) return { id, result: 'refused', state }

@@ -9,6 +9,7 @@ import { linkChecks } from './0006_link_checks.js'
 import { unblockFunction } from './0007_unblock.js'
 import { tenants } from './0008_tenants.js'
 import { raiseRest } from './0009_raise_rest.js'
+import { noAnalyze } from './0010_no_analyze.js'
 import type { Migration } from './migration.js'
 
 /** The migrations this version of the package knows, in order. */
@@ -22,4 +23,5 @@ export const MIGRATIONS: readonly Migration[] = [
   unblockFunction,
   tenants,
   raiseRest,
+  noAnalyze,
 ]
