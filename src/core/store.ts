@@ -29,7 +29,6 @@ import type {
   WorkerView,
 } from './job.js'
 import type { StoredError } from './json.js'
-import type { ClaimOnEnqueue } from './offer.js'
 import type {
   ApiKey,
   AuditPage,
@@ -51,6 +50,7 @@ import type {
   Standing,
   StoreHealth,
 } from './operating.js'
+import type { ClaimOnEnqueue } from './reserve.js'
 import type { DeadReason, JobState } from './states.js'
 
 /** Anything a query can be sent to inside the caller's transaction: a pg client, or an adapter of one line. */
@@ -80,6 +80,8 @@ export interface Claim {
   readonly jobs: readonly ClaimedJob[]
   /** The store's time of the claim. */
   readonly nowMs: number
+  /** How long the longest-waiting of the jobs had been ready; null when there are none. */
+  readonly waitedMs: number | null
 }
 
 export interface Extension {
@@ -251,8 +253,8 @@ export interface Ending {
 
 /** What a store may tell on its own, from any process. Each may be lost: nothing depends on it but speed. */
 export interface StoreListener {
-  /** Jobs became ready in a queue. */
-  ready?(queue: string): void
+  /** Jobs became ready in a queue. `isOwnEnqueue` when an enqueue through this very store wrote them. */
+  ready?(queue: string, isOwnEnqueue: boolean): void
   /** Somebody may have asked to cancel a running job. A hint, which anyone who can connect may forge: `watch` knows. */
   cancel?(id: string): void
 }
@@ -446,6 +448,9 @@ export interface Store {
   /** Tells workers in every process that jobs may be ready, e.g. after a transaction of the caller's committed. */
   wake(queues: readonly string[]): void
   listen(listener: StoreListener): () => void
+  /** Whether this listener does without what other processes announce, which costs them and it less. Resolves when that is in force: what
+   *  becomes ready from then on is announced again. */
+  mute(listener: StoreListener, isMuted: boolean): Promise<void>
   /** How a thread of its own can extend leases, or null where the store lives in this thread. */
   extender(): ExtenderSpec | null
   close(): Promise<void>

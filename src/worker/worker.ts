@@ -20,11 +20,11 @@ import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import { type Lease, leaseName, type NewJob, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/job.js'
-import type { Offer } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
+import type { Reservation } from '../core/reserve.js'
 import type { JobState } from '../core/states.js'
-import type { Extension, SettleResult, Store, Watch } from '../core/store.js'
+import type { Extension, SettleResult, Store, StoreListener, Watch } from '../core/store.js'
 import type { JobTracer } from '../core/tracer.js'
 import { CancelHints } from './cancel-hints.js'
 import type { RunScope } from './context.js'
@@ -79,6 +79,10 @@ export class Worker {
   readonly #patrol: Patrol
   readonly #cancelHints: CancelHints
   readonly #lifeSign: LifeSign
+  readonly #listener: StoreListener = {
+    ready: (queue, isOwnEnqueue) => this.#fetcher.wake(queue, isOwnEnqueue),
+    cancel: (id) => this.#cancelHints.hear(id),
+  }
   readonly #drainOver = new AbortController()
   #drainTimer: Timer | null = null
   #drainAtMs = Number.POSITIVE_INFINITY
@@ -128,6 +132,7 @@ export class Worker {
       storeTime,
       workerId,
       onAdmitted,
+      mute: (isMuted) => store.mute(this.#listener, isMuted),
     })
     this.#settler = new Settler({
       store,
@@ -206,13 +211,13 @@ export class Worker {
   }
 
   /** Resolves when a claim under way has been answered, for a worker with idle slots; null when there is none to wait for. */
-  soonIdle(): Promise<void> | null {
-    return this.#state === 'started' ? this.#fetcher.soonIdle() : null
+  claimInFlight(): Promise<void> | null {
+    return this.#state === 'started' ? this.#fetcher.claimInFlight() : null
   }
 
   /** Takes the first of these jobs as they are enqueued in this process, if it is idle; null when it is not. */
-  offer(jobs: readonly NewJob[]): Offer | null {
-    return this.#state === 'started' ? this.#fetcher.offer(jobs) : null
+  reserve(jobs: readonly NewJob[]): Reservation | null {
+    return this.#state === 'started' ? this.#fetcher.reserve(jobs) : null
   }
 
   /** True once `stop()` has resolved. */
@@ -239,7 +244,7 @@ export class Worker {
     this.#listen()
     this.#heartbeat.start()
     try {
-      const count = await this.#fetcher.claimRound()
+      const { count } = await this.#fetcher.claimRound()
       this.#slots.pump()
       await this.#slots.whenEmpty()
       await this.#settler.whenIdle()
@@ -252,10 +257,7 @@ export class Worker {
   }
 
   #listen(): void {
-    this.#unlisten = this.#deps.store.listen({
-      ready: (queue) => this.#fetcher.wake(queue),
-      cancel: (id) => this.#cancelHints.hear(id),
-    })
+    this.#unlisten = this.#deps.store.listen(this.#listener)
   }
 
   #onEnded(held: HeldJob): void {
