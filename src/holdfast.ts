@@ -10,8 +10,8 @@ import { type Duration, durationMs } from './core/duration.js'
 import { HoldfastError, show } from './core/errors.js'
 import { PAYLOAD_BYTES_MAX } from './core/json.js'
 import { checkLogger, EventLog, type Logger } from './core/logger.js'
-import type { LocalWorkers } from './core/offer.js'
 import type { Ports } from './core/ports.js'
+import type { LocalWorkers } from './core/reserve.js'
 import type { Store } from './core/store.js'
 import type { JobTracer } from './core/tracer.js'
 import { systemPorts } from './system-ports.js'
@@ -231,8 +231,8 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
   const onBulk = () => upkeep?.nudgeBulks()
   const workers: LocalWorkers = {
     isWorking: () => holdfast.localWorkers.length > 0,
-    soonIdle: () => firstOf(holdfast.localWorkers, (worker) => worker.soonIdle()),
-    offer: (jobs) => firstOf(holdfast.localWorkers, (worker) => worker.offer(jobs)),
+    claimInFlight: () => firstOf(holdfast.localWorkers, (worker) => worker.claimInFlight()),
+    reserve: (jobs) => firstOf(holdfast.localWorkers, (worker) => worker.reserve(jobs)),
   }
   const holdfast = new Holdfast(
     { store, ports, events, time, tally, tracer, onTimed, onScheduled, onBulk, workers },

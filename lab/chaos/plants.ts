@@ -36,8 +36,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     replacements: [
       {
         module: 'stores/postgres/claim.js',
-        find: 'coalesce(left_line.attempt, 0) + 1',
-        by: 'coalesce(left_line.attempt, 0) + 0',
+        find: 'coalesce(removed.attempt, 0) + 1',
+        by: 'coalesce(removed.attempt, 0) + 0',
       },
     ],
     invariants: ['I5'],

@@ -51,6 +51,7 @@ const CALLS = [
 /** The link of one process. */
 export class Link {
   readonly #deps: LinkDeps
+  readonly #muted = new Set<StoreListener>()
 
   constructor(deps: LinkDeps) {
     this.#deps = deps
@@ -84,6 +85,11 @@ export class Link {
       settle,
       wake: (queues) => this.#send(() => server.wake(queues)),
       listen: (listener) => server.listen((wake) => this.#hear(listener, wake)),
+      mute: (listener, isMuted) =>
+        this.#call('mute', () => this.#mute(listener, isMuted)).then(
+          () => {},
+          () => {},
+        ),
       extender: () => null,
       close: () => Promise.resolve(),
     }
@@ -171,11 +177,17 @@ export class Link {
 
   #hear(listener: StoreListener, wake: Wake): void {
     const { weather, chance, incarnation } = this.#deps
-    if (incarnation.isDead || chance.happens(weather.wakeLoss)) return
+    const isOwn = wake.caller === incarnation.id
+    if (incarnation.isDead || (!isOwn && this.#muted.has(listener)) || chance.happens(weather.wakeLoss)) return
     this.#leg(() => {
-      if ('ready' in wake) listener.ready?.(wake.ready)
+      if ('ready' in wake) listener.ready?.(wake.ready, isOwn && wake.isEnqueue)
       else listener.cancel?.(wake.cancel)
     }, incarnation)
+  }
+
+  #mute(listener: StoreListener, isMuted: boolean): void {
+    if (isMuted) this.#muted.add(listener)
+    else this.#muted.delete(listener)
   }
 }
 

@@ -60,7 +60,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['I3', 'I12', 'I14'],
     [
       'leaseMs: settings.leaseMs,\n',
-      'leaseMs: Math.max(1, settings.leaseMs + Math.round(ports.clock.now() - storeTime.nowMs())),\n',
+      'leaseMs: Math.max(1, settings.leaseMs + Math.round(this.#deps.ports.clock.now() - storeTime.nowMs())),\n',
     ],
   ),
   bug('an extension lasts twice as long', `${MEMORY}/extend.js`, ['I3'], ['nowMs + leaseMs', 'nowMs + 2 * leaseMs']),
@@ -123,7 +123,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'a stopping worker keeps what waits',
     'worker/slots.js',
     ['I12', 'I14'],
-    ['for (const held of waiting)\n            this.#release(held, 0);\n        return', 'this.#waiting = []; return'],
+    [
+      'for (const held of this.#waiting())\n            this.#release(held);',
+      'while (this.#prefetch.next() !== null);',
+    ],
   ),
   bug('complete() settles outside of the transaction', 'worker/context.js', ['I6'], ['[settled], { tx }', '[settled]']),
   bug(
@@ -137,20 +140,20 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'a worker that heard of nothing hardly looks',
     'worker/fetcher.js',
     ['I17'],
-    ['Math.min(this.#pauseMaxMs, this.#pauseMs * 2)', 'this.#pauseMs * 8'],
+    ['this.#poll.waitMs(this.#nowMs()) * jitter', 'this.#poll.waitMs(this.#nowMs()) * jitter * 64'],
   ),
   bug(
     'promote comes by once a minute',
     'upkeep/promote.js',
     ['I17'],
-    ['return nextDueMs === null || nextDueMs > usualMs ? usualMs : this.#pace.waitMs(nextDueMs);', 'return 60_000;'],
+    ['return nextDueMs === null || nextDueMs > usualMs ? usualMs : this.waitFor(nextDueMs);', 'return 60_000;'],
   ),
   bug('timeouts are not kept', 'worker/deadlines.js', ['I14'], ['if (timeoutMs !== null)', 'if (false)']),
   bug(
     'a claim that failed is the last one',
     'worker/fetcher.js',
     ['I14'],
-    ['this.#lookAgainAfter(this.#contact.lost(error));', 'this.#contact.lost(error);'],
+    ["this.#rest('failed', waitMs, 'probe');", "this.#state = 'failed';"],
   ),
   // Enqueueing.
   bug(

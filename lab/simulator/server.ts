@@ -13,8 +13,10 @@ import { EPOCH_MS } from './incarnation.js'
 import type { Timeline } from './timeline.js'
 import { Truth } from './truth.js'
 
-/** What is told to everybody who listens. */
-export type Wake = { readonly ready: string } | { readonly cancel: string }
+/** What is told to everybody who listens, and whose call caused it; null when an open transaction or a wake did. */
+export type Wake = ({ readonly ready: string; readonly isEnqueue: boolean } | { readonly cancel: string }) & {
+  readonly caller: string | null
+}
 
 /** A handler's effect on its way to the store. */
 export interface Effect extends Lease {
@@ -43,13 +45,17 @@ export class Server {
   readonly #locked = new Set<string>()
   #jumpedMs = 0
   #isDown = false
+  #caller: string | null = null
   #upSinceMs = Number.NEGATIVE_INFINITY
 
   constructor(timeline: Timeline, write: (event: HistoryEvent) => void) {
     this.#timeline = timeline
     this.truth = new Truth(this.memory, write)
     this.#store = storeOver(this.memory, { now: () => this.nowMs })
-    this.#store.listen({ ready: (queue) => this.#tell({ ready: queue }), cancel: (id) => this.#tell({ cancel: id }) })
+    this.#store.listen({
+      ready: (ready, isEnqueue) => this.#tell({ ready, isEnqueue, caller: this.#caller }),
+      cancel: (cancel) => this.#tell({ cancel, caller: this.#caller }),
+    })
   }
 
   /** The store's time, in whole milliseconds as the store keeps it. */
@@ -90,7 +96,10 @@ export class Server {
     const call = this.#store[name as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>
     const atMs = this.nowMs
     const passing = this.#passingOver(name, args)
+    this.#caller = caller
+    // What it announces it has announced when this returns.
     const answer = call(...passing)
+    this.#caller = null
     if (CHANGING.has(name)) this.truth.look({ name, args: passing, caller, atMs })
     return name === 'expired' ? answer.then((expired) => this.#withUpTime(expired as Expired)) : answer
   }

@@ -7,10 +7,10 @@ import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
 import type { Enqueued, NewJob } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
-import type { LocalWorkers } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import type { OperatorStore } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
+import type { LocalWorkers } from '../core/reserve.js'
 import type { JobTracer, TracedEnqueue } from '../core/tracer.js'
 import { DEFAULT_QUEUE } from './define-job.js'
 import {
@@ -96,7 +96,7 @@ export class Client extends Operations {
     const accept = ([job]: readonly NewJob[], [answer]: readonly Enqueued[]) => this.#note(job!, acceptOne(answer!))
     this.#group = new GroupCommit({ ...common, accept, workers: deps.workers }, options)
     // A key may be held by a transaction that is open elsewhere: only calls with keys wait for it.
-    const workers: LocalWorkers = { ...deps.workers, soonIdle: () => null, offer: () => null }
+    const workers: LocalWorkers = { ...deps.workers, claimInFlight: () => null, reserve: () => null }
     this.#keyedGroup = new GroupCommit({ ...common, accept, workers }, options)
     this.#keyedManyGroup = new GroupCommit(
       { ...common, accept: (_, answers) => answers, workers },

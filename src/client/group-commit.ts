@@ -8,8 +8,8 @@ import type { Emit } from '../core/events.js'
 import { heldIn, heldKeys } from '../core/held-keys.js'
 import type { ClaimedJob, Enqueued, NewJob } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
-import { isPlain, type LocalWorkers } from '../core/offer.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
+import { isPlain, type LocalWorkers } from '../core/reserve.js'
 import { HeldCalls } from './held-calls.js'
 import { aborted, gaveUp } from './store-retry.js'
 import { Call, FlushRoom } from './waiting-call.js'
@@ -186,7 +186,7 @@ export class GroupCommit<Result> {
     if (this.#inFlight.size >= this.#flushesMax()) return
     this.#isScheduled = true
     const flush = () => {
-      const wait = this.#deps.workers.soonIdle()
+      const wait = this.#deps.workers.claimInFlight()
       if (wait === null) this.#start()
       else void wait.then(() => this.#start())
     }
@@ -278,13 +278,16 @@ export class GroupCommit<Result> {
     const wereHeld = open.flatMap(({ held }) => held ?? [])
     const unsent = open.filter((call) => !call.isSent)
     // What was sent before may have been written, and claimed, already.
-    const offer = unsent.length < open.length ? null : this.#deps.workers.offer(jobs)
+    const reservation = unsent.length < open.length ? null : this.#deps.workers.reserve(jobs)
     for (const call of unsent) call.isSent = true
     let answers: readonly Enqueued[]
     try {
-      answers = await this.#deps.store.enqueue(jobs, { wereHeld, ...(offer === null ? {} : { claim: offer.claim }) })
+      answers = await this.#deps.store.enqueue(jobs, {
+        wereHeld,
+        ...(reservation === null ? {} : { claim: reservation.claim }),
+      })
     } catch (error) {
-      offer?.failed()
+      reservation?.failed()
       if (heldIn(error) !== null) for (const call of unsent) call.isSent = false
       throw error
     }
@@ -295,7 +298,7 @@ export class GroupCommit<Result> {
       this.#end(call, answers.slice(at, at + call.jobs.length))
       at += call.jobs.length
     }
-    offer?.claimed(claimedOf(answers))
+    reservation?.claimed(claimedOf(answers))
     this.#deps.emit({ name: 'job.enqueued', count: jobs.length, tookMs: this.#nowMs() - startedMs })
   }
 

@@ -3,7 +3,7 @@
 
 import type { ClaimedJob, Enqueued, JobNote, JobView, Lease, NewJob, SettledJob, WorkerBeat } from './job.js'
 import type { StoredError } from './json.js'
-import type { ClaimOnEnqueue } from './offer.js'
+import type { ClaimOnEnqueue } from './reserve.js'
 import type { DeadReason, JobState } from './states.js'
 
 /** The most jobs one call of enqueue, claim, extend or settle takes. Callers cut larger work into pieces. */
@@ -37,6 +37,8 @@ export interface Claim {
   readonly jobs: readonly ClaimedJob[]
   /** The store's time of the claim. */
   readonly nowMs: number
+  /** How long the longest-waiting of the jobs had been ready; null when there are none. */
+  readonly waitedMs: number | null
 }
 
 export interface Extension {
@@ -79,8 +81,8 @@ export interface Ending {
 
 /** What a store reports on its own, from any process. Each report may be lost: only speed depends on it. */
 export interface StoreListener {
-  /** Jobs became ready in a queue. */
-  ready?(queue: string): void
+  /** Jobs became ready in a queue. `isOwnEnqueue` when an enqueue through this very store wrote them. */
+  ready?(queue: string, isOwnEnqueue: boolean): void
   /** Somebody may have asked to cancel a running job. A hint, which any program that can connect may forge: `watch` knows. */
   cancel?(id: string): void
 }
@@ -145,6 +147,9 @@ export interface JobStore {
   wake(queues: readonly string[]): void
   /** Adds a listener and returns the function that removes it. */
   listen(listener: StoreListener): () => void
+  /** Whether this listener does without what other processes announce, which costs them and it less. Resolves when that is in force: what
+   *  becomes ready from then on is announced again. */
+  mute(listener: StoreListener, isMuted: boolean): Promise<void>
   /** How a thread of its own can extend leases, or null where the store lives in this thread. */
   extender(): ExtenderSpec | null
 }

@@ -1,10 +1,10 @@
 // Promote: jobs whose time has come, or whose parents have finished, become ready.
 
 import type { Emit } from '../core/events.js'
+import { PACES, Pace } from '../core/pace.js'
 import type { Ports } from '../core/ports.js'
 import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
-import { PromotePace } from './promote-pace.js'
 
 const BATCH = 1_000
 const CALLS_MAX = 20
@@ -17,16 +17,15 @@ const IDLE_WAIT_MS = 4_000
 /** Promotes in one process. */
 export class Promote {
   readonly #deps: { readonly store: UpkeepStore; readonly ports: Ports; readonly emit: Emit }
-  readonly #pace: PromotePace
+  readonly #pace = new Pace(PACES.promote)
 
   constructor(deps: { readonly store: UpkeepStore; readonly ports: Ports; readonly emit: Emit }) {
     this.#deps = deps
-    this.#pace = new PromotePace(deps.ports)
   }
 
   /** How long to wait for what becomes due in so many milliseconds. */
   waitFor(dueInMs: number): number {
-    return this.#pace.waitMs(dueInMs)
+    return Math.max(dueInMs, this.#pace.waitMs(this.#deps.ports.clock.monotonic()))
   }
 
   /** Promotes what is due, as far as one turn goes, and returns how long until the next is needed. */
@@ -34,15 +33,18 @@ export class Promote {
     const { store, ports, emit } = this.#deps
     let count = 0
     for (let calls = 0; calls < CALLS_MAX; calls++) {
+      const startedMs = ports.clock.monotonic()
       const { promoted, nextDueMs, lateMs } = await store.promote(BATCH)
-      this.#pace.learn({ promoted, lateMs })
+      // Jobs whose parents have finished have no age: they change nothing.
+      const ageMs = promoted === 0 ? null : (lateMs ?? PACES.promote.staleMs)
+      this.#pace.learn({ startedMs, endedMs: ports.clock.monotonic(), ageMs })
       count += promoted
       if (promoted > 0) {
         emit({ name: 'job.promoted', count: promoted })
       }
       if (promoted >= BATCH) continue
       const usualMs = jittered(count > 0 ? WAIT_MS : IDLE_WAIT_MS, ports)
-      return nextDueMs === null || nextDueMs > usualMs ? usualMs : this.#pace.waitMs(nextDueMs)
+      return nextDueMs === null || nextDueMs > usualMs ? usualMs : this.waitFor(nextDueMs)
     }
     // There is more. The pause lets others have the store, and a stop get through.
     return WAIT_MS_MIN

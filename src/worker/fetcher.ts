@@ -1,25 +1,48 @@
-// Claims jobs. One claim is in flight at a time; while claims come back full the next follows as soon as there is room,
-// and when they do not the fetcher waits for a wake-up from the store, or looks by itself less and less often.
+// Claims jobs. One claim is in flight at a time. The fetcher is always in one state, and a claim always has a reason:
+//
+//   state     waits for                  a wake-up      its own enqueue  room for jobs  its timer
+//   stopped   start()                    –              –                –              –
+//   idle      a wake-up, or its timer    paced          claiming         –              claiming: poll, or follow
+//   paced     its timer                  –              claiming         –              claiming
+//   crowded   room for jobs              noted          noted            claiming       –
+//   claiming  the store's answer         noted          noted            –              –
+//   failed    its timer                  –              –                –              claiming: probe
+//
+// An answer leads from claiming to
+//   claiming  when it was full, because more jobs wait: reason backlog
+//   idle      when it was short; from there to paced or claiming when something was noted meanwhile
+//   failed    when the call failed.
+// What leads to claiming leads to crowded while there is no room. What leads to paced leads to claiming when its pace (core/pace.ts)
+// asks for no wait. stop() leads from every state to stopped.
 
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
 import type { ClaimedJob, NewJob } from '../core/job.js'
-import type { JobStore } from '../core/job-store.js'
-import { isPlain, type Offer } from '../core/offer.js'
+import type { Claim, JobStore } from '../core/job-store.js'
+import { PACES, Pace } from '../core/pace.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
-import { ClaimPace } from './claim-pace.js'
-import { ClaimSize } from './claim-size.js'
+import { isPlain, type Reservation } from '../core/reserve.js'
+import { Hearing } from './hearing.js'
 import type { WorkerSettings } from './options.js'
 import { rotate, type Share, splitRoom, stillFull, takeTurns } from './shares.js'
 import type { Slots } from './slots.js'
 import type { StoreTime } from './store-time.js'
 
-// When looking finds what no wake-up announced, wake-ups are lost, and the longest pause shrinks by this much.
+type State = 'stopped' | 'idle' | 'paced' | 'crowded' | 'claiming' | 'failed'
+
+/** Why a claim is made; of several reasons the last one here counts. */
+const REASONS = ['poll', 'probe', 'start', 'follow', 'wake', 'backlog', 'own enqueue'] as const
+type Reason = (typeof REASONS)[number]
+
+// A claim for these reasons waits until its pace allows it. A job that this process enqueued is claimed without that: until then the
+// enqueues that follow cannot reserve slots, and every job would take two commits instead of one.
+const PACED: ReadonlySet<Reason> = new Set(['wake', 'follow'])
+// When a poll finds what no wake-up announced, wake-ups are lost, and the longest pause shrinks by this much.
 const UNANNOUNCED_FACTOR = 8
-// A claim whose answer is lost leases jobs to nobody until their leases run out. After a failure the next claim asks for
+// A claim whose answer is lost leases jobs to no worker until their leases run out. After a failure the next claim asks for
 // no more than this, so that a store that answers too late does not lose a batch with every try.
 const PROBE_JOBS = 10
-const OFFER_WAIT_MS = 10
+const RESERVE_WAIT_MS = 10
 const REFILL_PART = 8
 
 export interface FetcherDeps {
@@ -32,6 +55,17 @@ export interface FetcherDeps {
   readonly storeTime: StoreTime
   readonly workerId: string
   readonly onAdmitted: () => void
+  /** Whether wake-ups of other processes are to be received. */
+  readonly mute: (isMuted: boolean) => Promise<void>
+}
+
+/** What the claims of one round, over all queues, brought. */
+interface Round {
+  readonly count: number
+  /** How long the longest-waiting job had been ready. */
+  readonly ageMs: number | null
+  /** True while a queue may hold more. */
+  readonly isFull: boolean
 }
 
 /** The one fetcher of a worker. */
@@ -39,82 +73,230 @@ export class Fetcher {
   readonly #deps: FetcherDeps
   readonly #contact: Contact
   readonly #types: readonly string[]
-  readonly #claimSize: ClaimSize
-  readonly #pace = new ClaimPace()
-  #isRunning = false
-  /** True while a queue may hold more than the last claim took. */
-  #mayBeMore = true
-  /** True when the last claim itself told so, by coming back full. */
-  #isFull = true
-  #isBusy = false
-  /** True while the timer stands for a claim that a wake-up asked for. */
-  #isPaced = false
-  #isWoken = false
-  /** True when the next round is a look after a pause, not an answer to a wake-up. */
-  #isLook = false
-  #inFlight: Promise<unknown> = Promise.resolve()
-  #claiming: Promise<void> | null = null
-  readonly #offers = new Set<Promise<void>>()
+  readonly #pace = new Pace(PACES.claim)
+  readonly #poll: Pace
+  readonly #hearing: Hearing
+  #state: State = 'stopped'
+  /** Why the next claim is made; null while there is no reason for one. */
+  #reason: Reason | null = null
   #timer: Timer | null = null
-  #pauseMs: number
-  #pauseMaxMs: number
+  /** Resolves when the claims in flight have been answered, and what they brought is in hand. */
+  #inFlight: Promise<void> | null = null
+  readonly #reservations = new Set<Promise<void>>()
   #turn = 0
-  /** Queues that had nothing when they were last asked. */
+  /** Queues that were empty when they were last asked. */
   readonly #dry = new Set<string>()
 
   constructor(deps: FetcherDeps) {
+    const { handlers, pollMinMs, pollMaxMs } = deps.settings
     this.#deps = deps
     this.#contact = new Contact(deps, 'claim')
-    this.#types = [...deps.settings.handlers.keys()]
-    this.#claimSize = new ClaimSize(deps.settings.claimBatch)
-    this.#pauseMs = deps.settings.pollMinMs
-    this.#pauseMaxMs = deps.settings.pollMaxMs
+    this.#types = [...handlers.keys()]
+    this.#poll = new Pace({ ...PACES.poll, minMs: pollMinMs, maxMs: pollMaxMs })
+    this.#hearing = new Hearing(deps.mute)
   }
 
   start(): void {
-    this.#isRunning = true
-    this.#mayBeMore = true
-    this.#isFull = true
-    this.nudge()
+    this.#state = 'idle'
+    this.#want('start')
   }
 
   /** Claims no more, and waits for a claim in flight: what it brings goes to the slots, which give it back. */
   async stop(): Promise<void> {
-    this.#isRunning = false
-    this.#isPaced = false
+    this.#state = 'stopped'
     this.#timer?.cancel()
-    await Promise.all([this.#inFlight, ...this.#offers])
+    await Promise.all([this.#inFlight, ...this.#reservations])
   }
 
-  /** Resolves when the claim under way has been answered, after `OFFER_WAIT_MS` at most; null when there is none, or no idle
-   *  slot. */
-  soonIdle(): Promise<void> | null {
+  /** There may be jobs in a queue. */
+  wake(queue: string, isOwnEnqueue: boolean): void {
+    if (!this.#deps.settings.queues.includes(queue)) return
+    this.#poll.cap(this.#deps.settings.pollMaxMs)
+    this.#want(isOwnEnqueue ? 'own enqueue' : 'wake')
+  }
+
+  /** There may be room. Called after every job, so it is cheap when there is nothing to do. */
+  nudge(): void {
+    if (this.#state === 'crowded') this.#want(this.#reason!)
+  }
+
+  /** There is a reason to claim: claims, or waits for what it has to wait for. */
+  #want(reason: Reason): void {
+    if (this.#state === 'stopped' || this.#state === 'failed') return
+    this.#reason = strongest(this.#reason, reason)
+    const isPaced = PACED.has(this.#reason)
+    if (this.#state === 'claiming' || (this.#state === 'paced' && isPaced)) return
+    this.#timer?.cancel()
+    const waitMs = isPaced ? this.#pace.waitMs(this.#nowMs()) : 0
+    if (!this.#deps.slots.hasRoom()) this.#state = 'crowded'
+    else if (waitMs > 0) this.#rest('paced', waitMs, this.#reason)
+    else {
+      this.#state = 'claiming'
+      // Jobs that end in this turn of the event loop make room for the same claim.
+      this.#deps.ports.timers.soon(() => {
+        if (this.#state === 'claiming') this.#inFlight = this.#claimAll().finally(() => (this.#inFlight = null))
+      })
+    }
+  }
+
+  /** Does nothing for a while; then there is this reason to claim. */
+  #rest(state: State, waitMs: number, reason: Reason): void {
+    this.#state = state
+    this.#timer = this.#deps.ports.timers.after(waitMs, () => {
+      this.#state = 'idle'
+      this.#want(reason)
+    })
+  }
+
+  // A full round is followed by the next immediately, before this turn's settlements are written: short jobs have ended by
+  // then, and the store can look for the next while this process writes down the last.
+  async #claimAll(): Promise<void> {
+    const { slots } = this.#deps
+    try {
+      let round: Round
+      let reason: Reason
+      do {
+        reason = this.#reason ?? 'backlog'
+        this.#reason = null
+        const startedMs = this.#nowMs()
+        round = await this.claimRound()
+        this.#learn(round, reason, startedMs)
+      } while (round.isFull && this.#state === 'claiming' && slots.hasRoom())
+      slots.pump()
+      if (this.#state === 'claiming') this.#afterClaims(round)
+    } catch (error) {
+      slots.pump()
+      const waitMs = this.#contact.lost(error)
+      if (this.#state === 'claiming') this.#rest('failed', waitMs, 'probe')
+    }
+  }
+
+  #learn({ count, ageMs, isFull }: Round, reason: Reason, startedMs: number): void {
+    const { pollMinMs, pollMaxMs } = this.#deps.settings
+    const endedMs = this.#nowMs()
+    // While few jobs come, each claim that brings one was worth it, and its age does not count.
+    const worth = count > 0 ? Number.POSITIVE_INFINITY : null
+    if (!isFull && reason !== 'poll') {
+      this.#pace.learn({ startedMs, endedMs, ageMs: this.#hearing.isMuted ? ageMs : worth })
+    }
+    if (count > 0) this.#poll.reset()
+    if (count > 0 && reason === 'poll') this.#poll.cap(Math.max(pollMinMs, pollMaxMs / UNANNOUNCED_FACTOR))
+    this.#poll.learn({ startedMs, endedMs, ageMs: worth })
+    void this.#hearing.learn(count, endedMs)?.then(() => this.#want('wake'))
+  }
+
+  #afterClaims({ isFull }: Round): void {
+    const reason = isFull ? 'backlog' : this.#reason
+    this.#state = 'idle'
+    if (reason !== null) this.#want(reason)
+    else if (this.#hearing.isMuted) this.#rest('idle', this.#pace.waitMs(this.#nowMs()), 'follow')
+    else {
+      const jitter = 0.5 + this.#deps.ports.random.float() / 2
+      this.#rest('idle', Math.ceil(this.#poll.waitMs(this.#nowMs()) * jitter), 'poll')
+    }
+  }
+
+  /** Claims once from every queue, and once more from those that gave their whole share, while there is room. */
+  async claimRound(): Promise<Round> {
+    const { settings } = this.#deps
+    let unasked = rotate(settings.queues, this.#turn++)
+    let full: string[] = []
+    let isRefill = false
+    let count = 0
+    let ageMs: number | null = null
+    const roomAtFirst = this.#room()
+    for (let room = this.#room(); room > 0; room = this.#room()) {
+      if (unasked.length === 0) {
+        // A queue that never runs empty must not keep the round from ending: the others get their turn again in the next.
+        if (isRefill || full.length === 0 || full.length === settings.queues.length) break
+        // Not worth another round trip for less than an eighth of the room.
+        if (room * REFILL_PART < roomAtFirst) break
+        isRefill = true
+        unasked = full
+        full = []
+      }
+      const shares = splitRoom(unasked, room, this.#dry)
+      const asked = shares.filter(({ limit }) => limit > 0)
+      const { jobs, waitedMs } = await this.#claim(asked, room)
+      this.#contact.found()
+      count += jobs.length
+      if (waitedMs !== null) ageMs = Math.max(ageMs ?? 0, waitedMs)
+      full.push(...stillFull(asked, jobs))
+      this.#learnDry(asked, jobs)
+      // With less room than queues the last of them are asked when the first have nothing.
+      unasked = unasked.slice(asked.length)
+    }
+    return { count, ageMs, isFull: unasked.length + full.length > 0 }
+  }
+
+  #learnDry(asked: readonly Share[], jobs: readonly ClaimedJob[]): void {
+    if (asked.length === 1) return
+    const given = new Set(jobs.map(({ queue }) => queue))
+    for (const { queue } of asked) {
+      if (given.has(queue)) this.#dry.delete(queue)
+      else this.#dry.add(queue)
+    }
+  }
+
+  #room(): number {
+    return Math.min(this.#deps.slots.room(), this.#contact.isLost ? PROBE_JOBS : Number.POSITIVE_INFINITY)
+  }
+
+  async #claim(shares: readonly Share[], asked: number): Promise<Claim> {
+    const { store, settings, slots, storeTime, workerId } = this.#deps
+    const sentMs = this.#nowMs()
+    const answer = store.claim({
+      queues: shares,
+      types: this.#types,
+      worker: workerId,
+      leaseMs: settings.leaseMs,
+    })
+    // What the claim before this one brought runs while the store looks for more.
+    slots.pump()
+    const claim = await answer
+    storeTime.learn(claim.nowMs)
+    this.#took(takeTurns(claim.jobs), { asked, sentMs })
+    return claim
+  }
+
+  #took(jobs: readonly ClaimedJob[], { asked, sentMs }: { readonly asked: number; readonly sentMs: number }): void {
+    const { slots, hasListeners, emit, onAdmitted } = this.#deps
+    if (hasListeners()) {
+      emit({ name: 'job.claimed', count: jobs.length, asked, tookMs: this.#nowMs() - sentMs })
+    }
+    if (jobs.length === 0) return
+    slots.admit(jobs, sentMs)
+    onAdmitted()
+  }
+
+  /** Resolves when the claims in flight have been answered, after `RESERVE_WAIT_MS` at most; null when there are none, or no idle slot. */
+  claimInFlight(): Promise<void> | null {
     const { slots, ports } = this.#deps
-    if (this.#claiming === null || !this.#isRunning || this.#contact.isLost || slots.idle() === 0) return null
+    if (this.#inFlight === null || this.#contact.isLost || slots.idle() === 0) return null
     const patience = new AbortController()
-    const answered = this.#claiming.then(() => patience.abort())
-    return Promise.race([answered, sleep(ports.timers, OFFER_WAIT_MS, patience.signal)])
+    const answered = this.#inFlight.then(() => patience.abort())
+    return Promise.race([answered, sleep(ports.timers, RESERVE_WAIT_MS, patience.signal)])
   }
 
-  /** Takes the first of these jobs as they are enqueued, when slots are idle and nobody is known to stand in line. */
-  offer(jobs: readonly NewJob[]): Offer | null {
-    const { slots, settings, ports, workerId, storeTime } = this.#deps
-    if (!this.#isRunning || this.#mayBeMore || this.#contact.isLost) return null
+  /** Reserves idle slots for the first of these jobs, which are about to be enqueued, when no job is known to wait before them. */
+  reserve(jobs: readonly NewJob[]): Reservation | null {
+    const { slots, settings, workerId, storeTime } = this.#deps
+    if (this.#state !== 'idle') return null
     const count = countTakeable(jobs, settings, slots.idle())
     if (count === 0) return null
     slots.reserve(count)
-    const sentMs = ports.clock.monotonic()
+    const sentMs = this.#nowMs()
     let over: () => void = () => {}
     const whenOver = new Promise<void>((resolve) => {
       over = resolve
     })
-    this.#offers.add(whenOver)
+    this.#reservations.add(whenOver)
     const end = (claimed: readonly ClaimedJob[]) => {
       slots.reserve(-count)
-      this.#offers.delete(whenOver)
+      this.#reservations.delete(whenOver)
       over()
       if (claimed.length === 0) {
-        // A look that came meanwhile found no room, and nothing else would make the next one.
+        // A claim that was wanted meanwhile found no room.
         this.nudge()
         return
       }
@@ -129,182 +311,13 @@ export class Fetcher {
     }
   }
 
-  /** There may be jobs in a queue. */
-  wake(queue: string): void {
-    if (!this.#deps.settings.queues.includes(queue)) return
-    this.#isWoken = true
-    this.#mayBeMore = true
-    this.#pauseMaxMs = this.#deps.settings.pollMaxMs
-    this.nudge()
+  #nowMs(): number {
+    return this.#deps.ports.clock.monotonic()
   }
+}
 
-  /** There may be room. Called after every job, so it is cheap when there is nothing to do. */
-  nudge(): void {
-    if (this.#isBusy || !this.#mayBeMore || !this.#isRunning || !this.#deps.slots.isHungry()) return
-    if (!this.#isFull && this.#mustWait()) return
-    this.#isBusy = true
-    this.#timer?.cancel()
-    // Jobs that end in this turn of the event loop make room for the same claim.
-    this.#deps.ports.timers.soon(() => {
-      if (this.#isRunning) this.#inFlight = this.#fetch()
-    })
-  }
-
-  /** Whether it is too soon for a wake-up's claim; a timer comes back for it. */
-  #mustWait(): boolean {
-    if (this.#isPaced) return true
-    const { timers, clock } = this.#deps.ports
-    const waitMs = Math.ceil(this.#pace.waitMs(clock.monotonic()))
-    if (waitMs === 0) return false
-    this.#isPaced = true
-    this.#timer?.cancel()
-    this.#timer = timers.after(waitMs, () => {
-      this.#isPaced = false
-      this.nudge()
-    })
-    return true
-  }
-
-  // A full round is followed by the next at once, before this turn's settlements are written: short jobs have ended by
-  // then, and the store can look for the next while this process writes down the last.
-  async #fetch(): Promise<void> {
-    const { slots, settings, ports } = this.#deps
-    try {
-      let isLook: boolean
-      let count: number
-      do {
-        isLook = this.#isLook && !this.#isWoken
-        this.#isLook = false
-        this.#isWoken = false
-        const beganMs = ports.clock.monotonic()
-        count = await this.claimRound()
-        this.#isFull = this.#mayBeMore
-        const nowMs = ports.clock.monotonic()
-        if (!this.#isFull && !isLook) this.#pace.learn({ nowMs, tookMs: nowMs - beganMs, count })
-      } while (this.#isFull && this.#isRunning && slots.isHungry())
-      this.#isBusy = false
-      slots.pump()
-      if (this.#isWoken) this.#mayBeMore = true
-      if (!this.#mayBeMore) {
-        this.#pause(count, isLook)
-        return
-      }
-      this.#pauseMs = settings.pollMinMs
-      this.nudge()
-    } catch (error) {
-      slots.pump()
-      this.#lookAgainAfter(this.#contact.lost(error))
-    }
-  }
-
-  /** Claims once from every queue, and once more from those that gave their whole share, while there is room. */
-  async claimRound(): Promise<number> {
-    const { settings } = this.#deps
-    let unasked = rotate(settings.queues, this.#turn++)
-    let full: string[] = []
-    let isRefill = false
-    let count = 0
-    const roomAtFirst = this.#room()
-    for (let room = this.#room(); room > 0; room = this.#room()) {
-      if (unasked.length === 0) {
-        // One that never runs dry must not keep the round from ending: the others get their turn again in the next.
-        if (isRefill || full.length === 0 || full.length === settings.queues.length) break
-        // What queues that were empty left is not worth a way of its own.
-        if (room * REFILL_PART < roomAtFirst) break
-        isRefill = true
-        unasked = full
-        full = []
-      }
-      const shares = splitRoom(unasked, room, this.#dry)
-      const asked = shares.filter(({ limit }) => limit > 0)
-      const jobs = await this.#claim(asked, room)
-      this.#contact.found()
-      count += jobs.length
-      full.push(...stillFull(asked, jobs))
-      this.#learnDry(asked, jobs)
-      // With less room than queues the last of them are asked when the first have nothing.
-      unasked = unasked.slice(asked.length)
-    }
-    this.#mayBeMore = unasked.length + full.length > 0
-    return count
-  }
-
-  #learnDry(asked: readonly Share[], jobs: readonly ClaimedJob[]): void {
-    if (asked.length === 1) return
-    const given = new Set(jobs.map(({ queue }) => queue))
-    for (const { queue } of asked) {
-      if (given.has(queue)) this.#dry.delete(queue)
-      else this.#dry.add(queue)
-    }
-  }
-
-  #room(): number {
-    return Math.min(this.#deps.slots.room(), this.#contact.isLost ? PROBE_JOBS : this.#claimSize.size)
-  }
-
-  async #claim(shares: readonly Share[], asked: number): Promise<readonly ClaimedJob[]> {
-    const { store, ports, settings, slots, storeTime, workerId } = this.#deps
-    const sentMs = ports.clock.monotonic()
-    const answer = store.claim({
-      queues: shares,
-      types: this.#types,
-      worker: workerId,
-      leaseMs: settings.leaseMs,
-    })
-    // What the claim before this one brought runs while the store looks for more.
-    slots.pump()
-    let jobs: readonly ClaimedJob[]
-    let nowMs: number
-    let over: () => void = () => {}
-    this.#claiming = new Promise<void>((resolve) => {
-      over = resolve
-    })
-    try {
-      ;({ jobs, nowMs } = await answer)
-    } finally {
-      this.#claiming = null
-      over()
-    }
-    storeTime.learn(nowMs)
-    if (jobs.length === asked) {
-      this.#claimSize.learn({ tookMs: ports.clock.monotonic() - sentMs, isLate: !slots.hasWaiting })
-    }
-    this.#took(takeTurns(jobs), { asked, sentMs })
-    return jobs
-  }
-
-  #took(jobs: readonly ClaimedJob[], { asked, sentMs }: { readonly asked: number; readonly sentMs: number }): void {
-    const { ports, slots, hasListeners, emit, onAdmitted } = this.#deps
-    if (hasListeners()) {
-      emit({ name: 'job.claimed', count: jobs.length, asked, tookMs: ports.clock.monotonic() - sentMs })
-    }
-    if (jobs.length === 0) return
-    slots.admit(jobs, sentMs)
-    onAdmitted()
-  }
-
-  #pause(count: number, isLook: boolean): void {
-    const { pollMinMs, pollMaxMs } = this.#deps.settings
-    if (count > 0) {
-      this.#pauseMs = pollMinMs
-      if (isLook) this.#pauseMaxMs = Math.max(pollMinMs, pollMaxMs / UNANNOUNCED_FACTOR)
-    }
-    const jitter = 0.5 + this.#deps.ports.random.float() / 2
-    this.#lookAgainAfter(Math.ceil(this.#pauseMs * jitter))
-    this.#pauseMs = Math.min(this.#pauseMaxMs, this.#pauseMs * 2)
-  }
-
-  #lookAgainAfter(waitMs: number): void {
-    if (!this.#isRunning) return
-    const look = () => {
-      this.#isBusy = false
-      this.#isLook = true
-      this.#mayBeMore = true
-      this.#isFull = true
-      this.nudge()
-    }
-    this.#timer = this.#deps.ports.timers.after(waitMs, look)
-  }
+function strongest(one: Reason | null, other: Reason): Reason {
+  return one === null || REASONS.indexOf(other) > REASONS.indexOf(one) ? other : one
 }
 
 /** How many of the first jobs a worker of these settings may take as they are enqueued: of one queue, and known to it. */

@@ -11,7 +11,7 @@ import type { Slots } from './slots.js'
 
 // A cancel from another process arrives within a second even when its wake-up is lost: a job this old is asked about, and
 // at most one round passes before that.
-const PATROL_MS = 700
+const PATROL_MS = 500
 const WATCHED_AFTER_MS = 200
 
 export interface PatrolDeps {

@@ -1,23 +1,22 @@
-// Settlements on their way to the store. They gather while one call is in flight, and a moment longer, and go together in the
-// next; each lease is kept, and extended, until the store has confirmed. A settlement is never given up silently: what the store cannot
-// take now is sent again, and a row it refuses is found and sent without what may have offended it.
+// Settlements on their way to the store. They gather while one call is in flight, and until its pace allows the next, and go together;
+// each lease is kept, and extended, until the store has confirmed. A settlement is never given up silently: what the store cannot
+// take now is sent again, and a row it refuses is found and sent without what the store may have refused.
 
 import { Contact } from '../core/contact.js'
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { SettledJob } from '../core/job.js'
 import type { JobStore, SettleResult } from '../core/job-store.js'
+import { PACES, Pace } from '../core/pace.js'
 import { type Ports, sleep } from '../core/ports.js'
 import type { HeldJob } from './held-job.js'
 import { writeNotes } from './notes.js'
 
 const BATCH_JOBS_MAX = 1_000
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
-// A batch of this size is worth its way at once. A smaller one leaves a gap to the last, a multiple of how long that one took:
-// nobody waits for it, and a busy store gets fewer and larger ones. Its jobs would run again if the process died meanwhile.
+// A batch of this size is worth its round trip immediately. A smaller one keeps the pace of settlements (core/pace.ts). Its jobs would
+// run again if the process died meanwhile.
 const BATCH_WORTH = 64
-const GAP_FACTOR = 2
-const GAP_MS_MAX = 50
 // A job that its handler's transaction, left open, holds locked is sent again after this time.
 const LOCKED_WAIT_MS = 1_000
 
@@ -40,7 +39,8 @@ export class Settler {
   #head = 0
   #isBusy = false
   #locked = 0
-  #nextMs = Number.NEGATIVE_INFINITY
+  readonly #pace = new Pace(PACES.settle)
+  #startedMs = Number.NEGATIVE_INFINITY
   #onIdle: (() => void)[] = []
 
   constructor(deps: SettlerDeps) {
@@ -48,7 +48,7 @@ export class Settler {
     this.#contact = new Contact(deps, 'settle')
   }
 
-  /** Takes a job whose settlement is decided. It is sent after everything that ends in the same turn of the event loop. */
+  /** Takes a job whose settlement is decided. It is sent together with all that end in the same turn of the event loop. */
   add(held: HeldJob): void {
     this.#gathering.push(held)
     if (this.#isBusy) return
@@ -56,11 +56,11 @@ export class Settler {
     this.#deps.ports.timers.soon(() => void this.#flushAll())
   }
 
-  /** Waits for company, when the last batch was sent only just before. */
+  /** Waits for more settlements, when the last batch was sent only just before. */
   async #gather(): Promise<void> {
     if (this.#gathering.length - this.#head >= BATCH_WORTH || this.#onIdle.length > 0) return
     const { clock, timers } = this.#deps.ports
-    const waitMs = Math.ceil(this.#nextMs - clock.monotonic())
+    const waitMs = this.#pace.waitMs(clock.monotonic())
     if (waitMs > 0) await sleep(timers, waitMs, this.#giveUp.signal)
   }
 
@@ -79,10 +79,12 @@ export class Settler {
     const { clock } = this.#deps.ports
     while (this.#head < this.#gathering.length) {
       await this.#gather()
-      const beganMs = clock.monotonic()
-      await this.#flush(this.#takeBatch())
-      const nowMs = clock.monotonic()
-      this.#nextMs = nowMs + Math.min(GAP_MS_MAX, GAP_FACTOR * (nowMs - beganMs))
+      const batch = this.#takeBatch()
+      const startedMs = clock.monotonic()
+      const ageMs = (startedMs - this.#startedMs) / batch.length
+      this.#startedMs = startedMs
+      await this.#flush(batch)
+      this.#pace.learn({ startedMs, endedMs: clock.monotonic(), ageMs })
       this.#deps.onFlushed()
     }
     this.#isBusy = false
@@ -136,7 +138,7 @@ export class Settler {
     }
   }
 
-  // Somebody's transaction decides about the job. Its lease is extended meanwhile, like that of any job in hand.
+  // An open transaction decides about the job. Its lease is extended meanwhile, like that of any job in hand.
   async #sendLater(held: HeldJob): Promise<void> {
     this.#locked++
     await sleep(this.#deps.ports.timers, LOCKED_WAIT_MS, this.#giveUp.signal)
@@ -146,7 +148,7 @@ export class Settler {
     this.#tellIdle()
   }
 
-  // One bad row must not hold up its neighbours: halve until it stands alone, then send it bare.
+  // One bad row must not hold up its neighbours: halve until it is alone, then send it without result and error.
   async #isolate(batch: readonly HeldJob[], error: unknown): Promise<void> {
     if (batch.length > 1) {
       const middle = batch.length >> 1
@@ -161,7 +163,7 @@ export class Settler {
     await this.#flush(batch)
   }
 
-  // The events of the failed calls have said why; the lease runs out and rescue decides about the job.
+  // The events of the failed calls tell why. The lease runs out and rescue decides about the job.
   #abandon(batch: readonly HeldJob[]): void {
     for (const held of batch) {
       const error = new HoldfastError(

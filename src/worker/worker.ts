@@ -28,10 +28,10 @@ import {
   type WorkerBeat,
   type WorkerJob,
 } from '../core/job.js'
-import type { Extension, JobStore, SettleResult, Watch } from '../core/job-store.js'
-import type { Offer } from '../core/offer.js'
+import type { Extension, JobStore, SettleResult, StoreListener, Watch } from '../core/job-store.js'
 import type { TallySink } from '../core/operating.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
+import type { Reservation } from '../core/reserve.js'
 import type { JobState } from '../core/states.js'
 import type { JobTracer } from '../core/tracer.js'
 import { CancelHints } from './cancel-hints.js'
@@ -87,6 +87,10 @@ export class Worker {
   readonly #patrol: Patrol
   readonly #cancelHints: CancelHints
   readonly #lifeSign: LifeSign
+  readonly #listener: StoreListener = {
+    ready: (queue, isOwnEnqueue) => this.#fetcher.wake(queue, isOwnEnqueue),
+    cancel: (id) => this.#cancelHints.hear(id),
+  }
   readonly #drainOver = new AbortController()
   #drainTimer: Timer | null = null
   #drainAtMs = Number.POSITIVE_INFINITY
@@ -136,6 +140,7 @@ export class Worker {
       storeTime,
       workerId,
       onAdmitted,
+      mute: (isMuted) => store.mute(this.#listener, isMuted),
     })
     this.#settler = new Settler({
       store,
@@ -214,13 +219,13 @@ export class Worker {
   }
 
   /** Resolves when a claim under way has been answered, for a worker with idle slots; null when there is none to wait for. */
-  soonIdle(): Promise<void> | null {
-    return this.#state === 'started' ? this.#fetcher.soonIdle() : null
+  claimInFlight(): Promise<void> | null {
+    return this.#state === 'started' ? this.#fetcher.claimInFlight() : null
   }
 
   /** Takes the first of these jobs as they are enqueued in this process, if it is idle; null when it is not. */
-  offer(jobs: readonly NewJob[]): Offer | null {
-    return this.#state === 'started' ? this.#fetcher.offer(jobs) : null
+  reserve(jobs: readonly NewJob[]): Reservation | null {
+    return this.#state === 'started' ? this.#fetcher.reserve(jobs) : null
   }
 
   /** True once `stop()` has resolved. */
@@ -247,7 +252,7 @@ export class Worker {
     this.#listen()
     this.#heartbeat.start()
     try {
-      const count = await this.#fetcher.claimRound()
+      const { count } = await this.#fetcher.claimRound()
       this.#slots.pump()
       await this.#slots.whenEmpty()
       await this.#settler.whenIdle()
@@ -260,10 +265,7 @@ export class Worker {
   }
 
   #listen(): void {
-    this.#unlisten = this.#deps.store.listen({
-      ready: (queue) => this.#fetcher.wake(queue),
-      cancel: (id) => this.#cancelHints.hear(id),
-    })
+    this.#unlisten = this.#deps.store.listen(this.#listener)
   }
 
   #onEnded(held: HeldJob): void {

@@ -45,7 +45,7 @@ export async function openClient({ between = (store) => store, ...settings }: Op
       time: await StoreTime.read(store, clock),
       onTimed: (ms) => timed.push(ms),
       onScheduled: () => {},
-      workers: { isWorking: () => false, soonIdle: () => null, offer: () => null },
+      workers: { isWorking: () => false, claimInFlight: () => null, reserve: () => null },
     },
     { payloadBytesMax: 1024 * 1024, enqueueTimeoutMs: 30_000, bufferJobsMax: 20_000, ...settings },
   )

@@ -77,6 +77,47 @@ describe('promote', () => {
     expect(after).toBe(before)
     expect(stage.heard('store.recovered')).toMatchObject([{ during: 'promote' }])
   })
+
+  test('a process that is alone promotes each job at its time, when they are due far enough apart', async () => {
+    const stage = openStage()
+    const upkeep = stage.upkeep()
+    const ids: string[] = []
+    for (let index = 1; index <= 20; index++) ids.push(await stage.enqueue({ when: { delayMs: index * 300 } }))
+    upkeep.start()
+
+    const late: string[] = []
+    for (const id of ids) {
+      await stage.clock.advance(300)
+      if ((await stage.get(id)).state !== 'ready') late.push(id)
+    }
+    await upkeep.stop()
+
+    expect(late).toEqual([])
+  })
+
+  test('eight processes promote a stream of jobs with few calls, each job soon after its time', async () => {
+    const stage = openStage()
+    const upkeeps = Array.from({ length: 8 }, () => stage.upkeep())
+    for (let index = 0; index < 300; index++) await stage.enqueue({ when: { delayMs: 1_000 + index * 10 } })
+    for (const upkeep of upkeeps) upkeep.start()
+    await stage.clock.advance(1_000)
+    const before = stage.calls('promote')
+
+    const late: number[] = []
+    for (let ms = 1_000; ms < 4_300; ms += 10) {
+      const { scheduled } = await stage.store.stats('default')
+      // Those due by now that still wait, times ten, is how late the first of them is.
+      late.push((scheduled - Math.max(0, 300 - (ms - 1_000) / 10 - 1)) * 10)
+      await stage.clock.advance(10)
+    }
+    const calls = stage.calls('promote') - before
+    await Promise.all(upkeeps.map((upkeep) => upkeep.stop()))
+
+    expect((await stage.store.stats('default')).ready).toBe(300)
+    // Without a pace every process calls for every job: 2,400 times.
+    expect(calls).toBeLessThan(300)
+    expect(Math.max(...late)).toBeLessThanOrEqual(150)
+  })
 })
 
 describe('upkeep as a whole', () => {

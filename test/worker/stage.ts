@@ -118,7 +118,7 @@ function withFaults(
   return new Proxy(memory, {
     get(target, method: string) {
       const plain = target[method as keyof Store]
-      if (typeof plain !== 'function' || ['listen', 'wake', 'extender'].includes(method)) return plain
+      if (typeof plain !== 'function' || ['listen', 'mute', 'wake', 'extender'].includes(method)) return plain
       return async (...values: unknown[]) => {
         counts.set(method, (counts.get(method) ?? 0) + 1)
         const slowMs = slows.get(method)

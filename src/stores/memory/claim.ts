@@ -7,16 +7,18 @@ import { put, take } from './moves.js'
 
 export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Claim {
   const jobs: ClaimedJob[] = []
+  let waitedMs: number | null = null
   // A queue that is listed twice gives its jobs where it is listed first.
   const limits = new Map<string, number>()
   for (const { queue, limit } of request.queues) limits.set(queue, (limits.get(queue) ?? 0) + limit)
   for (const [queue, limit] of limits) {
     for (const job of firstReady(memory, queue, limit, request.types)) {
+      waitedMs = Math.max(waitedMs ?? 0, nowMs - job.readySinceMs)
       lease(memory, job, request, nowMs)
       jobs.push(claimedJob(memory, job))
     }
   }
-  return { jobs, nowMs }
+  return { jobs, nowMs, waitedMs }
 }
 
 /** Claims a job that was just written, unless it is not ready or its queue is paused. */

@@ -1,7 +1,7 @@
 // Writes new jobs.
 
 import type { Enqueued, NewJob } from '../../core/job.js'
-import type { ClaimOnEnqueue } from '../../core/offer.js'
+import type { ClaimOnEnqueue } from '../../core/reserve.js'
 import { claimOne } from './claim.js'
 import { copyOf } from './copy.js'
 import { keyHolder, takeKey } from './keys.js'

@@ -45,10 +45,10 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
   let isClosed = false
 
   // Each call is one step that nothing comes between. Its answer is a copy, so that no caller holds a part of the memory.
-  const call = async <T>(step: (nowMs: number) => T): Promise<T> => {
+  const call = async <T>(step: (nowMs: number) => T, isEnqueue = false): Promise<T> => {
     if (isClosed) throw new HoldfastError('closed', 'the memory store is closed: open another one')
     const answer = copyOf(step(Math.floor(clock.now())))
-    announce(memory, listeners)
+    announce(memory, listeners, isEnqueue)
     return answer
   }
 
@@ -61,7 +61,7 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
         const names = bounded('enqueue', jobs).map(({ queue }) => queue)
         openQueues(memory, names, { by: null, most: 0, max: QUEUES_MAX, nowMs })
         return enqueue(memory, jobs, { claim: claiming, nowMs })
-      }),
+      }, true),
     claim: (request) =>
       call((nowMs) => {
         for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
@@ -147,12 +147,14 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
 
     wake: (names) => {
       for (const name of names) memory.woken.add(name)
-      announce(memory, listeners)
+      announce(memory, listeners, false)
     },
     listen: (listener) => {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
+    // There is no other process here.
+    mute: async () => {},
     extender: () => null,
     close: async () => {
       isClosed = true
@@ -178,13 +180,13 @@ function refuseTx(tx: Queryable | undefined): void {
   )
 }
 
-function announce(memory: Memory, listeners: ReadonlySet<StoreListener>): void {
+function announce(memory: Memory, listeners: ReadonlySet<StoreListener>, isOwnEnqueue: boolean): void {
   const queues = [...memory.woken]
   const ids = [...memory.asked]
   memory.woken.clear()
   memory.asked.clear()
   for (const listener of [...listeners]) {
-    for (const queue of queues) tell(() => listener.ready?.(queue))
+    for (const queue of queues) tell(() => listener.ready?.(queue, isOwnEnqueue))
     for (const id of ids) tell(() => listener.cancel?.(id))
   }
 }

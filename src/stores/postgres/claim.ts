@@ -3,7 +3,7 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/job-store.js'
 import type { Database } from './database.js'
-import type { Floors } from './floors.js'
+import type { Floors, TakenPlace } from './floors.js'
 import { readOptions, readQueueLimits, readTags } from './options-column.js'
 import { arrayOf, plainArrayOf, type Row, type Statement, statement } from './statement.js'
 import { despiteStrays, removeJobless } from './strays.js'
@@ -18,24 +18,24 @@ const SEGMENT = (where: string) => `(
         FOR UPDATE SKIP LOCKED
    )`
 
-// The same order in four pieces, read one after the other until there are enough: what comes before the crowd, the front of the
-// crowd, the crowd from its floor on, and what comes after it. See floors.ts.
+// The same order in four segments, read one after the other until there are enough jobs: higher priorities than that of the main lane,
+// the front lane, the main lane from its floor on, and lower priorities. See floors.ts.
 const FROM_FLOOR = `(SELECT segments.place FROM (
    SELECT place FROM ${SEGMENT(`
-        AND ready.priority > asked.priority`)} AS before_it
+        AND ready.priority > asked.priority`)} AS higher_priority
    UNION ALL
    SELECT place FROM ${SEGMENT(`
-        AND ready.priority = asked.priority AND ready.position < 0`)} AS its_front
+        AND ready.priority = asked.priority AND ready.position < 0`)} AS front_lane
    UNION ALL
    SELECT place FROM ${SEGMENT(`
-        AND ready.priority = asked.priority AND ready.position > asked.back`)} AS the_crowd
+        AND ready.priority = asked.priority AND ready.position > asked.back`)} AS main_lane
    UNION ALL
    SELECT place FROM ${SEGMENT(`
-        AND ready.priority < asked.priority`)} AS after_it
+        AND ready.priority < asked.priority`)} AS lower_priority
    ) AS segments
    LIMIT asked.amount)`
 
-const claimSql = ({ floors, line, place }: { floors: boolean; line: string; place: string }) => `
+const claimSql = ({ floors, first, place }: { floors: boolean; first: string; place: string }) => `
 WITH moment AS MATERIALIZED (
   SELECT clock.now, round(date_part('epoch', clock.now) * 1000)::bigint AS now_ms
     FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock
@@ -46,27 +46,29 @@ WITH moment AS MATERIALIZED (
     LEFT JOIN :schema.queues ON queues.name = asked.queue
    WHERE queues.paused IS NOT TRUE
 ), taken AS MATERIALIZED (                                    -- fence: otherwise the planner may run it again and lock more
-  SELECT line.place
+  SELECT first.place
     FROM asked
-   CROSS JOIN LATERAL ${line} AS line
-), left_line AS (
-  -- By place, not by key: the rows are locked, and one that changed since this statement began is simply not taken.
+   CROSS JOIN LATERAL ${first} AS first
+), removed AS (
+  -- By ctid, not by key: the rows are locked, and one that changed since this statement began is not taken.
   DELETE FROM :schema.ready
    WHERE ready.ctid = ANY (ARRAY(SELECT place FROM taken))
-  RETURNING id, position, fence, priority, attempt, crashes, queue, type
+  RETURNING id, position, since, fence, priority, attempt, crashes, queue, type
 ), claimed AS MATERIALIZED (
-  SELECT left_line.id, left_line.position, left_line.priority, left_line.queue, left_line.type, moment.now,
+  SELECT removed.id, removed.position, removed.since, removed.priority, removed.queue, removed.type, moment.now,
          -- Counts on from the last claim, and is never below the time: a failover that loses commits cannot hand it out twice.
-         greatest(coalesce(left_line.fence, 0) + 1, moment.now_ms) AS fence,
-         coalesce(left_line.attempt, 0) + 1 AS attempt, coalesce(left_line.crashes, 0) AS crashes
-    FROM left_line, moment
+         greatest(coalesce(removed.fence, 0) + 1, moment.now_ms) AS fence,
+         coalesce(removed.attempt, 0) + 1 AS attempt, coalesce(removed.crashes, 0) AS crashes
+    FROM removed, moment
 ), leased AS (
   INSERT INTO :schema.running (id, fence, claimed_at, leased_until, priority, attempt, crashes, begun, cancel_requested,
                                queue, type, worker)
   SELECT id, fence, now, now + $5 * interval '1 millisecond', priority, attempt, crashes, false, false, queue, type, $6
     FROM claimed
 )
-SELECT moment.now_ms, job.*
+SELECT moment.now_ms,
+       round(date_part('epoch', moment.now - (SELECT min(claimed.since) FROM claimed)) * 1000),
+       job.*
   FROM moment
   LEFT JOIN LATERAL (
     -- From claimed, not from what leased returns: joined to each other again, the two cost the square of the batch.
@@ -85,13 +87,13 @@ SELECT moment.now_ms, job.*
   ) AS job ON true`
 
 /** Exported for the test that counts the pages it reads. */
-export const CLAIM: Statement = statement('claim', claimSql({ floors: false, line: SEGMENT(''), place: '' }))
+export const CLAIM: Statement = statement('claim', claimSql({ floors: false, first: SEGMENT(''), place: '' }))
 const CLAIM_FROM_FLOOR: Statement = statement(
   'claim_from_floor',
-  claimSql({ floors: true, line: FROM_FLOOR, place: ', claimed.position' }),
+  claimSql({ floors: true, first: FROM_FLOOR, place: ', claimed.position' }),
 )
 
-/** Claims jobs. `onFound` is told of queues whose claims passed over jobs that the next claim takes. */
+/** Claims jobs. `onFound` is called with each queue whose claims passed over jobs that the next claim takes. */
 export async function claim(
   db: Database,
   floors: Floors,
@@ -114,13 +116,18 @@ export async function claim(
       ? claimFromFloor(db, floors, { values, queues: [...amounts.keys()], types, onFound })
       : db.send('claim', CLAIM, values),
   )
-  const nowMs = Number(rows[0]![0])
-  if (rows[0]![1] === null) return { jobs: [], nowMs }
-  const jobless = rows.filter((row) => row[8] === null)
-  if (jobless.length === 0) return { jobs: rows.map(readJob), nowMs }
-  const leases = jobless.map(([, id, fence, queue]) => ({ id: id!, fence: Number(fence), queue: queue! }))
-  await removeJobless(db, leases)
-  return { jobs: rows.filter((row) => row[8] !== null).map(readJob), nowMs }
+  const [now, waited, firstId] = rows[0]!
+  const nowMs = Number(now)
+  if (firstId === null) return { jobs: [], nowMs, waitedMs: null }
+  const jobless = rows.filter(isJobless)
+  if (jobless.length > 0) {
+    await removeJobless(
+      db,
+      jobless.map(([, , id, fence, queue]) => ({ id: id!, fence: Number(fence), queue: queue! })),
+    )
+  }
+  const jobs = (jobless.length === 0 ? rows : rows.filter((row) => !isJobless(row))).map(readJob)
+  return { jobs, nowMs, waitedMs: jobs.length === 0 ? null : Math.max(0, Number(waited)) }
 }
 
 async function claimFromFloor(
@@ -137,32 +144,55 @@ async function claimFromFloor(
   floors.lookBelow(db, performance.now(), asked.onFound)
   const values = [...asked.values, plainArrayOf(start.priorities), plainArrayOf(start.backs)]
   const rows = await db.send('claim', CLAIM_FROM_FLOOR, values)
-  const taken = rows.filter((row) => row[1] !== null)
-  floors.learn(
-    taken.map((row) => ({ queue: row[3]!, priority: Number(row[5]), position: row[14]! })),
-    asked.types,
-    start,
-  )
+  floors.learn(rows.flatMap(readPlace), asked.types, start)
   return rows
 }
 
-function readJob(row: readonly (string | null)[]): ClaimedJob {
-  const options = readOptions(row[11])
+function readPlace(row: Row): TakenPlace[] {
+  const [, , id, , queue, , priority] = row
+  return id === null ? [] : [{ queue: queue!, priority: Number(priority), position: row.at(-1)! }]
+}
+
+/** Whether its facts are missing. */
+function isJobless(row: Row): boolean {
+  const [, , , , , , , , , payload] = row
+  return payload === null
+}
+
+function readJob(row: Row): ClaimedJob {
+  const [
+    ,
+    ,
+    id,
+    fence,
+    queue,
+    type,
+    priority,
+    attempt,
+    crashes,
+    payload,
+    version,
+    createdAt,
+    optionsText,
+    tags,
+    settings,
+  ] = row
+  const options = readOptions(optionsText)
   return {
-    id: row[1]!,
-    fence: Number(row[2]),
-    queue: row[3]!,
-    type: row[4]!,
-    priority: Number(row[5]),
-    attempt: Number(row[6]),
-    crashes: Number(row[7]),
-    payload: row[8]!,
-    version: Number(row[9]),
-    createdAtMs: Number(row[10]),
+    id: id!,
+    fence: Number(fence),
+    queue: queue!,
+    type: type!,
+    priority: Number(priority),
+    attempt: Number(attempt),
+    crashes: Number(crashes),
+    payload: payload!,
+    version: Number(version),
+    createdAtMs: Number(createdAt),
     limits: options.limits ?? {},
-    queueLimits: readQueueLimits(row[13]),
+    queueLimits: readQueueLimits(settings),
     idempotencyKey: options.key ?? null,
-    tags: readTags(row[12]),
+    tags: readTags(tags),
     trace: options.trace ?? null,
   }
 }

@@ -3,7 +3,7 @@
 import { isHoldfastError } from '../../core/errors.js'
 import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
 import type { JobLimits } from '../../core/limits.js'
-import type { ClaimOnEnqueue } from '../../core/offer.js'
+import type { ClaimOnEnqueue } from '../../core/reserve.js'
 import type { Database, Send } from './database.js'
 import { readQueueLimits, writeOptions } from './options-column.js'
 import {

@@ -1,7 +1,7 @@
 // enqueue: facts into jobs, a place into ready, scheduled or blocked. ◄── client/group-commit.ts · next: claim.ts
 
 import type { Enqueued, NewJob } from '../../core/job.js'
-import { type ClaimOnEnqueue, isPlain } from '../../core/offer.js'
+import { type ClaimOnEnqueue, isPlain } from '../../core/reserve.js'
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
 import { cut, writeFull } from './enqueue-full.js'

@@ -119,12 +119,14 @@ export function composeStore({
         tx === undefined
           ? await enqueue(db, jobs, { claim: claiming, wereHeld })
           : await enqueueThrough(db, db.through(tx), jobs)
-      const touched = new Set<string>()
+      const touched = new Map<string, number>()
       for (const [index, answer] of answers.entries()) {
-        if ('created' in answer && answer.created && answer.state === 'ready') touched.add(jobs[index]!.queue)
+        const { queue } = jobs[index]!
+        if ('created' in answer && answer.created && answer.state === 'ready')
+          touched.set(queue, (touched.get(queue) ?? 0) + 1)
       }
       if (tx !== undefined && jobs.some(({ after }) => after.length > 0)) lateLooks.afterTransaction()
-      for (const queue of touched) tx === undefined ? wakeUps.ready(queue) : wakeUps.readySoon(queue)
+      for (const [queue, count] of touched) tx === undefined ? wakeUps.enqueued(queue, count) : wakeUps.readySoon(queue)
       return answers
     },
     async claim(request) {
@@ -245,6 +247,7 @@ export function composeStore({
 
     wake: (names) => names.forEach(ready),
     listen: (listener) => wakeUps.listen(listener),
+    mute: (listener, isMuted) => wakeUps.mute(listener, isMuted),
     extender,
     async close() {
       await lateLooks.close()

@@ -1,24 +1,23 @@
 // Wake-ups between processes. NOTIFY takes a lock on the whole database when it commits, so it never rides in an enqueue's
-// transaction: it goes out afterwards on a connection of its own, once for many jobs. All of it may be lost; polling finds
-// the job a little later.
+// transaction: it is sent afterwards on a connection of its own, once for many jobs. Each of them may be lost; then a poll finds the
+// job a little later, and a patrol the cancel.
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreListener } from '../../core/job-store.js'
+import { PACES, Pace } from '../../core/pace.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import type { LaneGroup } from './lane-group.js'
 import { arrayOf, preparedName } from './statement.js'
 
-/** At most one notification for a queue in this time. */
-const QUIET_MS = 10
 const DEADLINE_MS = 5_000
-/** The pause before it listens again doubles up to the most, as long as nothing that was opened lasts as long as that. */
+/** The pause before it listens again doubles up to the most, as long as no connection lasts as long as that. */
 const AGAIN_MS = 250
 const AGAIN_MS_MAX = 5_000
-/** Nothing comes on this connection for hours. It is asked now and then whether it is still there, and where it leads. */
+/** No message comes on this connection for hours. It is asked now and then whether it still works, and which server it leads to. */
 const ASK_MS = 5_000
 const NOTIFY = 'SELECT pg_notify($1, message) FROM unnest($2::text[]) AS message'
-/** When to look after a caller's own transaction, whose commit nobody sees. */
+/** When to look after a caller's own transaction, whose commit this process does not see. */
 const AFTER_TRANSACTION_MS = [25, 250, 1_000]
 
 export interface WakeOptions {
@@ -34,11 +33,18 @@ export class WakeUps {
   readonly #channel: string
   readonly #self = randomUUID().slice(0, 8)
   readonly #listeners = new Set<StoreListener>()
+  readonly #muted = new Set<StoreListener>()
   readonly #sender: Lane
+  readonly #pace = new Pace(PACES.notify)
   readonly #waiting = new Set<string>()
+  #waitingJobs = 0
+  #sentAtMs = 0
   #timer: NodeJS.Timeout | null = null
-  #sentAt = 0
   #receiver: Lane | null = null
+  /** Whether the connection listens; null when that is not known. */
+  #isListening: boolean | null = null
+  /** Ends when the last LISTEN or UNLISTEN has been answered. */
+  #tuning: Promise<void> = Promise.resolve()
   readonly #closing = new AbortController()
 
   constructor(options: WakeOptions) {
@@ -52,9 +58,19 @@ export class WakeUps {
     return new Lane({ settings, connectMs, purpose, onlyReads, ...(group === undefined ? {} : { group }) })
   }
 
-  /** Jobs became ready in a queue: listeners here are told at once, other processes soon. */
+  /** Jobs became ready in a queue. Listeners here are notified immediately, other processes soon. */
   ready(queue: string): void {
-    for (const listener of this.#listeners) listener.ready?.(queue)
+    this.#announce(queue, { jobs: 1, isOwnEnqueue: false })
+  }
+
+  /** An enqueue of this process wrote ready jobs into a queue. */
+  enqueued(queue: string, jobs: number): void {
+    this.#announce(queue, { jobs, isOwnEnqueue: true })
+  }
+
+  #announce(queue: string, { jobs, isOwnEnqueue }: { readonly jobs: number; readonly isOwnEnqueue: boolean }): void {
+    for (const listener of this.#listeners) listener.ready?.(queue, isOwnEnqueue)
+    this.#waitingJobs += jobs
     this.#send(`r ${queue}`)
   }
 
@@ -73,35 +89,61 @@ export class WakeUps {
     if (this.#closing.signal.aborted) return
     this.#waiting.add(message)
     if (this.#timer !== null) return
-    const wait = Math.max(0, this.#sentAt + QUIET_MS - performance.now())
-    this.#timer = setTimeout(() => void this.#flush(), wait)
+    this.#timer = setTimeout(() => void this.#flush(), this.#pace.waitMs(performance.now()))
     this.#timer.unref()
   }
 
   async #flush(): Promise<void> {
     const messages = [...this.#waiting]
     this.#waiting.clear()
-    this.#sentAt = performance.now()
+    const startedMs = performance.now()
+    const ageMs = this.#waitingJobs === 0 ? Number.POSITIVE_INFINITY : (startedMs - this.#sentAtMs) / this.#waitingJobs
+    this.#sentAtMs = startedMs
+    this.#waitingJobs = 0
     try {
       const values = [this.#channel, arrayOf(messages.map((message) => `${this.#self} ${message}`))]
       await this.#sender.query({ name: preparedName('notify', NOTIFY), text: NOTIFY, values }, DEADLINE_MS)
     } catch {
       // A lost wake-up costs a poll.
     }
+    this.#pace.learn({ startedMs, endedMs: startedMs, ageMs })
     this.#timer = null
     if (this.#waiting.size > 0) this.#send(this.#waiting.values().next().value as string)
   }
 
-  /** Adds a listener; the connection that hears other processes is opened with the first. */
+  /** Adds a listener. The connection that receives wake-ups is opened with the first. */
   listen(listener: StoreListener): () => void {
     this.#listeners.add(listener)
     if (this.#receiver === null && !this.#closing.signal.aborted) {
       this.#receiver = this.#lane('receive wake-ups', true)
       void this.#receive(this.#receiver)
-    }
+    } else void this.#tune()
     return () => {
       this.#listeners.delete(listener)
+      this.#muted.delete(listener)
+      void this.#tune()
     }
+  }
+
+  /** The contract's `mute`. PostgreSQL wakes every connection of the database that listens, to whatever channel, so a process whose
+   *  listeners are all muted listens to none. */
+  mute(listener: StoreListener, isMuted: boolean): Promise<void> {
+    if (isMuted && this.#listeners.has(listener)) this.#muted.add(listener)
+    else this.#muted.delete(listener)
+    return this.#tune()
+  }
+
+  /** Listens, or stops listening, as the listeners want it now. Never raises: after a failure the connection is opened again. */
+  #tune(): Promise<void> {
+    this.#tuning = this.#tuning.then(async () => {
+      const lane = this.#receiver
+      const isWanted = this.#muted.size === 0 || this.#muted.size < this.#listeners.size
+      if (lane === null || this.#closing.signal.aborted || isWanted === this.#isListening) return
+      this.#isListening = isWanted
+      const text = isWanted ? `LISTEN "${this.#channel}"` : 'UNLISTEN *'
+      await lane.query({ name: '', text, values: [] }, DEADLINE_MS).catch(() => lane.renew())
+    })
+    return this.#tuning
   }
 
   /** Connects, listens until the connection ends, and begins again, until it is closed. The only one that does. */
@@ -115,7 +157,7 @@ export class WakeUps {
     }
   }
 
-  /** Returns when the connection has ended, and raises when it could not listen. */
+  /** Returns when the connection has ended, and raises when it could not be opened. */
   async #listenOnce(lane: Lane): Promise<void> {
     const client = await lane.connected()
     let isOpen = true
@@ -125,26 +167,27 @@ export class WakeUps {
         resolve()
       })
     })
-    client.on('notification', ({ payload }) => this.#heard(payload ?? ''))
-    await lane.query({ name: '', text: `LISTEN "${this.#channel}"`, values: [] }, DEADLINE_MS)
+    client.on('notification', ({ payload }) => this.#received(payload ?? ''))
+    this.#isListening = null
+    await this.#tune()
     while (isOpen && !this.#closing.signal.aborted) {
       await Promise.race([ended, this.#pause(ASK_MS)])
       if (isOpen) await lane.connected()
     }
   }
 
-  /** Lasts so long, or until everything is closed. */
+  /** Lasts this long, or until everything is closed. */
   #pause(ms: number): Promise<void> {
     return sleep(ms, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {})
   }
 
-  #heard(payload: string): void {
+  #received(payload: string): void {
     const [sender, kind, ...rest] = payload.split(' ')
     if (sender === this.#self) return
     const name = rest.join(' ')
     for (const listener of this.#listeners) {
-      if (kind === 'r') listener.ready?.(name)
-      else if (kind === 'c') listener.cancel?.(name)
+      if (kind === 'c') listener.cancel?.(name)
+      else if (kind === 'r' && !this.#muted.has(listener)) listener.ready?.(name, false)
     }
   }
 

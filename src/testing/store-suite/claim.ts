@@ -1,8 +1,9 @@
 // Claim: which jobs a worker gets, and what comes with them.
 
-import { BATCH_MAX } from '../../core/job-store.js'
+import { BATCH_MAX, type Claim } from '../../core/job-store.js'
+import type { Store } from '../../core/store.js'
 import type { Facts } from './context.js'
-import { keyed, LEASE_MS, newJob, newJobs, OPERATOR, QUEUE, START_MS, WORKER } from './samples.js'
+import { keyed, LEASE_MS, newJob, newJobs, OPERATOR, QUEUE, released, START_MS, WORKER } from './samples.js'
 import { claimIds, claimJob, claimJobs, codeOf, enqueueJob, jobIn, startJob, stateOf } from './steps.js'
 
 const REQUEST = { types: null, worker: WORKER, leaseMs: LEASE_MS } as const
@@ -45,7 +46,7 @@ const choosing: Facts = {
 
     const claim = await store.claim({ ...REQUEST, queues: [] })
 
-    expect(claim).toEqual({ jobs: [], nowMs: START_MS })
+    expect(claim).toEqual({ jobs: [], nowMs: START_MS, waitedMs: null })
   },
 
   'a queue nobody ever enqueued to gives nothing': async ({ store, expect }) => {
@@ -231,4 +232,92 @@ const carrying: Facts = {
   },
 }
 
-export const claimFacts: Facts = { ...choosing, ...paused, ...carrying }
+const waiting: Facts = {
+  'a claim says how long the longest-waiting of its jobs had been ready': async ({ store, clock, expect }) => {
+    await enqueueJob(store)
+    await clock.advance(300)
+    await enqueueJob(store, { priority: 9 })
+    await clock.advance(40)
+
+    expect((await claimAny(store, 2)).waitedMs).toBe(340)
+  },
+
+  'what a claim leaves does not count for how long its jobs had waited': async ({ store, clock, expect }) => {
+    await enqueueJob(store)
+    await clock.advance(300)
+    await enqueueJob(store, { priority: 9 })
+    await clock.advance(40)
+
+    expect((await claimAny(store, 1)).waitedMs).toBe(40)
+  },
+
+  'a claim that finds no jobs says of no time that it was waited': async ({ store, expect }) => {
+    expect((await claimAny(store, 1)).waitedMs).toBe(null)
+  },
+
+  'a timed job has waited since it became ready, not since it was enqueued': async ({ store, clock, expect }) => {
+    await enqueueJob(store, { when: { delayMs: 60_000 } })
+    await clock.advance(60_000)
+    await store.promote(1)
+    await clock.advance(25)
+
+    expect((await claimAny(store, 1)).waitedMs).toBe(25)
+  },
+
+  'a retry has waited since it became ready again': async ({ store, clock, expect }) => {
+    await jobIn(store, 'retrying')
+    await clock.advance(60_000)
+    await store.promote(1)
+    await clock.advance(25)
+
+    expect((await claimAny(store, 1)).waitedMs).toBe(25)
+  },
+
+  'a released job has waited since its release': async ({ store, clock, expect }) => {
+    const job = await startJob(store)
+    await clock.advance(1_000)
+    await store.settle([released(job)])
+    await clock.advance(25)
+
+    expect((await claimAny(store, 1)).waitedMs).toBe(25)
+  },
+}
+
+function claimAny(store: Store, limit: number): Promise<Claim> {
+  return store.claim({ ...REQUEST, queues: [{ queue: QUEUE, limit }] })
+}
+
+const announcing: Facts = {
+  'an enqueue announces its queue to those who listen, as its own': async ({ store, expect }) => {
+    const heard: unknown[] = []
+    store.listen({ ready: (...told) => heard.push(told) })
+
+    await enqueueJob(store)
+
+    expect(heard).toEqual([[QUEUE, true]])
+  },
+
+  'jobs that become ready by their time are announced, and not as an enqueue': async ({ store, clock, expect }) => {
+    await enqueueJob(store, { when: { delayMs: 1_000 } })
+    await clock.advance(1_000)
+    const heard: unknown[] = []
+    store.listen({ ready: (...told) => heard.push(told) })
+
+    await store.promote(1)
+
+    expect(heard).toEqual([[QUEUE, false]])
+  },
+
+  'a muted listener hears of what its own process enqueues': async ({ store, expect }) => {
+    const heard: unknown[] = []
+    const listener = { ready: (...told: unknown[]) => void heard.push(told) }
+    store.listen(listener)
+    await store.mute(listener, true)
+
+    await enqueueJob(store)
+
+    expect(heard).toEqual([[QUEUE, true]])
+  },
+}
+
+export const claimFacts: Facts = { ...choosing, ...paused, ...carrying, ...waiting, ...announcing }
