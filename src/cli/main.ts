@@ -94,7 +94,7 @@ function addHelp(program: Command): void {
 
 function nameWithArguments(command: Command): string {
   const names = command.registeredArguments.map(argumentText)
-  return [[command.name(), ...command.aliases()].join('|'), ...names].join(' ')
+  return [command.name(), ...names].join(' ')
 }
 
 function argumentText(argument: Argument): string {

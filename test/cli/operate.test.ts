@@ -89,12 +89,12 @@ describe('jobs list', () => {
 
 describe('jobs explain', () => {
   test('says why a job does not run, and what to do', async () => {
-    const [id] = await enqueue('nobody')
+    const [id] = await enqueue('idle')
 
     const text = await holdfastCommand(['jobs', 'explain', id!.slice(-8)])
     const answer = await json(['jobs', 'explain', id!])
 
-    expect(text.stdout).toContain('no live worker serves queue "nobody"')
+    expect(text.stdout).toContain('no live worker serves queue "idle"')
     expect(text.stdout).toContain('start a worker')
     expect(answer).toMatchObject({ id, state: 'ready', reasons: [{ code: 'no_worker' }] })
   })
