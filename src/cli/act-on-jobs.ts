@@ -48,8 +48,9 @@ export const REQUEUE: Act = {
 
 /** Adds the ids and options of such a command. */
 export function addActOptions(command: Command, { states = true }: { readonly states?: boolean } = {}): Command {
+  command.argument('[ids...]', 'ids of jobs, or the last 6 to 12 characters of recent ones')
+  addFilterOptions(command, { states })
   command
-    .argument('[ids...]', 'ids of jobs, or the last 6 to 12 characters of recent ones')
     .option('--all', 'every job, instead of a filter')
     .option(
       '--per-second <number>',
@@ -61,8 +62,7 @@ export function addActOptions(command: Command, { states = true }: { readonly st
     .option('--no-wait', 'with a filter: print the id of the bulk action and do not wait for it')
   addYesOption(command)
   addByOption(command)
-  addStoreOptions(command, { json: 'print { jobs }, or with a filter { bulk }, as JSON' })
-  return addFilterOptions(command, { states })
+  return addStoreOptions(command, { json: 'print { jobs }, or with a filter { bulk }, as JSON' })
 }
 
 /** Runs such a command. */
@@ -70,7 +70,7 @@ export async function actOnJobs(cli: Cli, act: Act, ids: readonly string[], flag
   const filter = { ...act.only, ...readJobFilter(flags) }
   const isFiltered = flags.all === true || !isEveryJob(readJobFilter(flags))
   if (ids.length > 0 === isFiltered) {
-    throw new CliError(ids.length > 0 ? 'ids and a filter cannot be combined' : 'it is not said which jobs to change', {
+    throw new CliError(ids.length > 0 ? 'ids and a filter cannot be combined' : 'no jobs are named', {
       exitCode: EXIT.usage,
       hint: `give ids, or a --filter, or --all to ${act.action} every job whose state allows it`,
     })

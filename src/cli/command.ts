@@ -15,6 +15,8 @@ export interface Cli {
 /** Adds one command, with its arguments, options, help and action, to the program or to a group. */
 export type AddCommand = (parent: Command, cli: Cli) => void
 
+export const HELP_SUMMARY = 'show the help of a command'
+
 /** A group of commands: a noun with its verbs. */
 interface Group {
   readonly name: string
@@ -27,6 +29,7 @@ interface Group {
 /** Adds a group with its commands. */
 export function addGroup(parent: Command, cli: Cli, group: Group): Command {
   const command = parent.command(group.name).summary(group.summary).description(group.description)
+  command.helpCommand('help [command]', HELP_SUMMARY)
   addEarlyOptions(command, { hidden: true })
   for (const add of group.commands) add(command, cli)
   addExamples(command, group.examples)

@@ -22,10 +22,10 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 export const EXIT_CODES_HELP: string = `Exit codes:
   0    done; for a worker: asked to stop, and drained
   1    unexpected: a bug in Holdfast, or in a module of yours
-  2    usage: an unknown command, a wrong option or filter, or --yes is missing where it cannot ask
+  2    usage: an unknown command, a wrong option or filter, or --yes is missing
   3    not found: no such job, queue, schedule, key, bulk action, store or file
   4    cannot connect: the store is unavailable, denies access or is read-only
-  5    conflict: the job's state does not allow it, it ended badly, or a port is taken
+  5    conflict: the state does not allow it, a job ended badly, a port is taken
   6    partially done: some of the jobs were refused
   7    a check failed: in doctor, or the schema is missing, too old or too new
   124  timeout

@@ -3,7 +3,7 @@
 
 import { type Argument, Command, CommanderError } from 'commander'
 import { VERSION } from '../version.js'
-import type { AddCommand, Cli } from './command.js'
+import { type AddCommand, type Cli, HELP_SUMMARY } from './command.js'
 import { addAudit } from './commands/audit.js'
 import { addBench } from './commands/bench.js'
 import { addBulk } from './commands/bulk.js'
@@ -55,7 +55,7 @@ function buildProgram(cli: Cli): Command {
     // An option belongs to the command before it: `migrate` and `migrate status` have options of the same name.
     .enablePositionalOptions()
     .helpOption('-h, --help', 'show this help')
-    .helpCommand('help [command]', 'show the help of a command')
+    .helpCommand(false)
     .configureHelp({ subcommandTerm: nameWithArguments })
     .configureOutput({
       writeOut: (text) => cli.stdout.line(text.replace(/\n$/, '')),
@@ -71,12 +71,30 @@ function buildProgram(cli: Cli): Command {
     })
   addEarlyOptions(program, { hidden: false })
   for (const add of COMMANDS) add(program, cli)
+  addHelp(program)
   return program
+}
+
+/** `holdfast help jobs list`. Commander's own help command knows only one level. */
+function addHelp(program: Command): void {
+  program
+    .command('help')
+    .summary(HELP_SUMMARY)
+    .argument('[command...]', 'its name, such as jobs list')
+    .action((words: readonly string[]) => {
+      let command = program
+      for (const word of words) {
+        const below = command.commands.find((candidate) => candidate.name() === word)
+        if (below === undefined) command.error(`error: unknown command '${word}'`)
+        else command = below
+      }
+      command.help()
+    })
 }
 
 function nameWithArguments(command: Command): string {
   const names = command.registeredArguments.map(argumentText)
-  return [[command.name(), ...command.aliases()].join('|'), ...names].join(' ')
+  return [command.name(), ...names].join(' ')
 }
 
 function argumentText(argument: Argument): string {

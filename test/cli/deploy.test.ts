@@ -1,4 +1,4 @@
-// What deploy/ says to the command is what the command knows, and what scrapes it finds it.
+// The files in deploy/ use options that the command has, and Prometheus scrapes where it listens.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { request } from 'node:http'

@@ -89,12 +89,12 @@ describe('jobs list', () => {
 
 describe('jobs explain', () => {
   test('says why a job does not run, and what to do', async () => {
-    const [id] = await enqueue('nobody')
+    const [id] = await enqueue('idle')
 
     const text = await holdfastCommand(['jobs', 'explain', id!.slice(-8)])
     const answer = await json(['jobs', 'explain', id!])
 
-    expect(text.stdout).toContain('no live worker serves queue "nobody"')
+    expect(text.stdout).toContain('no live worker serves queue "idle"')
     expect(text.stdout).toContain('start a worker')
     expect(answer).toMatchObject({ id, state: 'ready', reasons: [{ code: 'no_worker' }] })
   })
@@ -152,7 +152,7 @@ describe('jobs cancel', () => {
   })
 
   test.each([
-    { line: '', says: 'it is not said which jobs to change' },
+    { line: '', says: 'no jobs are named' },
     { line: '3e8a74 --queue mail', says: 'ids and a filter cannot be combined' },
     { line: '--filter state:dead --dry-run', says: 'cannot be touched by cancel' },
   ])('`jobs cancel $line` is refused', async ({ line, says }) => {
@@ -170,11 +170,13 @@ describe('dlq', () => {
     const { groups } = await json(['dlq', 'groups', '--queue', 'sick'])
     const [first] = groups as { fingerprint: string; count: number }[]
     const dry = await json(['dlq', 'requeue', '--group', first!.fingerprint, '--dry-run'])
-    const requeued = await holdfastCommand(['dlq', 'requeue', '--group', first!.fingerprint, '--yes'])
+    const unknown = await holdfastCommand(['dlq', 'requeue', '--group', 'nosuch', '--yes'])
+    const requeued = await holdfastCommand(['dlq', 'requeue', '--group', first!.fingerprint.slice(0, 8), '--yes'])
     const bulk = await json(['bulk', 'show', requeued.stdout.trim()])
 
     expect(first!.count).toBe(3)
     expect(dry).toMatchObject({ dryRun: true, action: 'requeue', matches: 3, can: 3, isExact: true })
+    expect(unknown).toMatchObject({ code: 3, stdout: '' })
     expect(requeued.code, requeued.stderr).toBe(0)
     expect(requeued.stderr).toContain('3 requeued')
     expect(bulk).toMatchObject({ bulk: { state: 'done', done: 3 } })

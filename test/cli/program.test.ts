@@ -43,6 +43,13 @@ describe('help', () => {
     for (const name of GROUPS[group]?.split(' ') ?? []) expect(stdout).toMatch(new RegExp(`^  ${name}\\b`, 'm'))
   })
 
+  test('help with the words of a command is the help of that command', async () => {
+    const asked = await run(['help', 'jobs', 'list'])
+
+    expect(asked).toMatchObject({ code: 0, stdout: (await run(['jobs', 'list', '--help'])).stdout, stderr: '' })
+    expect(await run(['help', 'jobs', 'lost'])).toMatchObject({ code: 2, stdout: '' })
+  })
+
   test('the version is the one of the package', async () => {
     expect(await run(['--version'])).toMatchObject({ code: 0, stdout: `${VERSION}\n`, stderr: '' })
   })
@@ -144,6 +151,21 @@ describe('colour', () => {
 })
 
 describe('config show', () => {
+  test('knows every variable that an option of a command names', async () => {
+    const helps = await Promise.all(
+      ['worker', 'server', 'dev', 'doctor', 'jobs edit'].map((name) => run(['help', ...name.split(' ')])),
+    )
+    const variables = helps.flatMap(({ stdout }) => stdout.match(/HOLDFAST_[A-Z_]+/g) ?? [])
+    const env = Object.fromEntries(variables.map((variable) => [variable, 'given']))
+
+    const { stdout } = await run(['config', 'show', '--json'], { env })
+    const { settings } = JSON.parse(stdout) as { settings: { source: string }[] }
+
+    expect(variables.length).toBeGreaterThan(30)
+    expect(new Set(settings.map(({ source }) => source))).toEqual(new Set([...variables, 'default']))
+    expect(stdout).toContain('***')
+  })
+
   test('shows each setting and where it comes from, without passwords', async () => {
     const env = { DATABASE_URL: 'postgres://app:opensesame@db/shop', HOLDFAST_CONCURRENCY: '4' }
 

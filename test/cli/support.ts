@@ -36,7 +36,7 @@ export function start(args: readonly string[], options: RunOptions = {}): Runnin
   return startProgram([MAIN, ...args], options)
 }
 
-/** Starts a program in a process of its own, in an environment without settings of whoever runs the tests. */
+/** Starts a program in a process of its own, without the Holdfast settings of the environment that runs the tests. */
 export function startProgram(args: readonly string[], options: RunOptions): Running {
   const child = spawnClean(process.execPath, args, options)
   child.stdin!.end(options.input ?? '')

@@ -29,7 +29,7 @@ interface Branch {
   /** From the program down, without the program: ['jobs', 'list']. */
   readonly path: readonly string[]
   readonly summary: string
-  readonly names: readonly string[]
+  readonly name: string
   readonly options: readonly Choice[]
   /** The choices of its first argument, if it has any. */
   readonly values: readonly string[]
@@ -48,7 +48,7 @@ function treeOf(command: Command, path: readonly string[] = []): Branch {
   return {
     path,
     summary: command.summary() || command.description(),
-    names: [command.name(), ...command.aliases()],
+    name: command.name(),
     options: [...command.options.filter(({ hidden }) => !hidden).map(choiceOf), HELP],
     values: command.registeredArguments[0]?.argChoices ?? [],
     branches: command.commands.map((below) => treeOf(below, [...path, below.name()])),
@@ -73,7 +73,7 @@ function allBranches(root: Branch): readonly Branch[] {
 
 /** What can follow a branch: the names of the commands below it and the values of its argument. */
 function wordsOf({ branches, values }: Branch): readonly string[] {
-  return [...branches.flatMap(({ names }) => names), ...values]
+  return [...branches.map(({ name }) => name), ...values]
 }
 
 /** Text inside single quotes of a POSIX shell. */
@@ -112,13 +112,8 @@ complete -o default -F _holdfast holdfast`
 
 /** The cases that go from the path of a command to the path of one below it. */
 function steps(branches: readonly Branch[], variable: string): string {
-  const lines = branches.flatMap((branch) =>
-    branch.branches.map((below) => {
-      const typed = below.names.map((name) => quoted(`${pathOf(branch)} ${name}`)).join('|')
-      return `      ${typed}) ${variable}=${quoted(pathOf(below))} ;;`
-    }),
-  )
-  return lines.join('\n')
+  const paths = branches.flatMap((branch) => branch.branches.map((below) => quoted(pathOf(below))))
+  return paths.map((path) => `      ${path}) ${variable}=${path} ;;`).join('\n')
 }
 
 function bashValues(branches: readonly Branch[]): string {
@@ -187,7 +182,7 @@ function zshOffers(branches: readonly Branch[]): string {
   return branches
     .map((branch) => {
       const words = [
-        ...branch.branches.flatMap(({ names, summary }) => names.map((name) => entry(name, summary))),
+        ...branch.branches.map(({ name, summary }) => entry(name, summary)),
         ...branch.values.map((value) => entry(value, '')),
         ...branch.options.map(({ flags, summary }) => entry(flags[0]!, summary)),
       ]
@@ -220,7 +215,7 @@ end`
 
 function linesOf(branch: Branch): readonly string[] {
   const at = `complete -c holdfast -n ${fishQuoted(['__holdfast_at', ...branch.path].join(' '))}`
-  const summaries = new Map(branch.branches.flatMap(({ names, summary }) => names.map((name) => [name, summary])))
+  const summaries = new Map(branch.branches.map(({ name, summary }) => [name, summary]))
   return [
     ...wordsOf(branch).map((word) => `${at} -a ${fishQuoted(word)} -d ${fishQuoted(summaries.get(word) ?? '')}`),
     ...branch.options.map(({ flags, summary, takesValue, values }) => {

@@ -1,6 +1,6 @@
 // holdfast config: which settings the commands use here, and where each comes from.
 
-import type { Command } from 'commander'
+import type { Command, Option } from 'commander'
 import { redactUrl } from '../../core/url.js'
 import { addExamples, addGroup, type Cli } from '../command.js'
 import { addStoreOptions } from '../input/connection.js'
@@ -28,6 +28,7 @@ const COLUMNS: readonly Column<Setting>[] = [
   { name: 'source', text: ({ source }) => source },
 ]
 
+/** A setting that options and environment variables can give. */
 interface Known {
   readonly name: string
   readonly variables: readonly string[]
@@ -38,26 +39,40 @@ interface Known {
   readonly isSecret?: boolean
 }
 
-const KNOWN: readonly Known[] = [
+/** Settings that are not an option with one variable. */
+const SHARED: readonly Known[] = [
   { name: 'url', variables: ['HOLDFAST_URL', 'DATABASE_URL'], fallback: 'embedded:.holdfast', flag: 'url' },
   { name: 'schema', variables: ['HOLDFAST_SCHEMA'], fallback: 'holdfast', flag: 'schema' },
   { name: 'color', variables: ['NO_COLOR', 'FORCE_COLOR'], fallback: 'auto', flag: 'color' },
-  { name: 'by', variables: ['HOLDFAST_BY'], fallback: null },
-  { name: 'worker queues', variables: ['HOLDFAST_QUEUES'], fallback: null },
-  { name: 'worker concurrency', variables: ['HOLDFAST_CONCURRENCY'], fallback: '10' },
-  { name: 'worker claim-batch', variables: ['HOLDFAST_CLAIM_BATCH'], fallback: '500' },
-  { name: 'worker visibility-timeout', variables: ['HOLDFAST_VISIBILITY_TIMEOUT'], fallback: '30s' },
-  { name: 'worker drain-timeout', variables: ['HOLDFAST_DRAIN_TIMEOUT'], fallback: '15s' },
-  { name: 'worker metrics-port', variables: ['HOLDFAST_METRICS_PORT'], fallback: null },
-  { name: 'worker metrics-host', variables: ['HOLDFAST_METRICS_HOST'], fallback: '127.0.0.1' },
-  { name: 'server host', variables: ['HOLDFAST_HOST'], fallback: 'localhost' },
-  { name: 'server port', variables: ['HOLDFAST_PORT'], fallback: '4680' },
-  { name: 'server allow-host', variables: ['HOLDFAST_ALLOW_HOST'], fallback: null },
-  { name: 'server base-path', variables: ['HOLDFAST_BASE_PATH'], fallback: null },
   { name: 'server token', variables: ['HOLDFAST_TOKEN'], fallback: null, isSecret: true },
-  { name: 'log-format', variables: ['HOLDFAST_LOG_FORMAT'], fallback: null },
-  { name: 'log-level', variables: ['HOLDFAST_LOG_LEVEL'], fallback: 'info' },
+  { name: 'server proxy-secret', variables: ['HOLDFAST_PROXY_SECRET'], fallback: null, isSecret: true },
 ]
+
+/** Every setting: those above, and each option of a command that an environment variable can set, once. */
+function settingsOf(program: Command): readonly Known[] {
+  const known = new Map(SHARED.map((setting) => [setting.variables[0]!, setting]))
+  // dev has no variable of its own: it shares those of server.
+  const commands = program.commands.filter((command) => command.name() !== 'dev')
+  for (const { command, option } of commands.flatMap(optionsBelow)) {
+    const { envVar } = option
+    if (envVar === undefined || known.has(envVar)) continue
+    const isForAll = ['by', 'log-format', 'log-level'].includes(option.name())
+    const name = isForAll ? option.name() : `${command.name()} ${option.name()}`
+    known.set(envVar, { name, variables: [envVar], fallback: defaultOf(option) })
+  }
+  return [...known.values()]
+}
+
+function optionsBelow(command: Command): readonly { readonly command: Command; readonly option: Option }[] {
+  return [...command.options.map((option) => ({ command, option })), ...command.commands.flatMap(optionsBelow)]
+}
+
+/** The default of an option: most have it in their description, because the library knows it and fills it in. */
+function defaultOf({ defaultValue, description }: Option): string | null {
+  if (defaultValue !== undefined) return String(defaultValue)
+  const [, word] = /\(default: ([^\s),]+)[),]/.exec(description) ?? []
+  return word === undefined || word === 'none' ? null : word
+}
 
 function addShow(parent: Command, cli: Cli): void {
   const command = parent
@@ -74,7 +89,7 @@ function addShow(parent: Command, cli: Cli): void {
 }
 
 function show(cli: Cli, flags: ListFlags, self: Command): void {
-  const rows = KNOWN.map((known) => resolve(known, flags, self))
+  const rows = settingsOf(self.parent!.parent!).map((known) => resolve(known, flags, self))
   printListing(cli, flags, { name: 'settings', rows, columns: COLUMNS, empty: '' })
 }
 

@@ -4,8 +4,10 @@ import type { Command } from 'commander'
 import type { DeadGroup } from '../../core/operating.js'
 import { type ActFlags, actOnJobs, addActOptions, REQUEUE } from '../act-on-jobs.js'
 import { addExamples, addGroup, type Cli } from '../command.js'
+import { CliError } from '../errors.js'
+import { EXIT } from '../exit-codes.js'
 import { given, wholeNumber } from '../input/arguments.js'
-import { addStoreOptions, withStore } from '../input/connection.js'
+import { addStoreOptions, type StoreFlags, withStore } from '../input/connection.js'
 import { addFilterOptions, readJobFilter } from '../input/filters.js'
 import { addPageOptions, type ListJobsFlags, listJobs } from '../list-jobs.js'
 import { DEAD_COLUMNS, errorText } from '../output/columns.js'
@@ -72,10 +74,10 @@ function addList(parent: Command, cli: Cli): void {
     .summary('list dead jobs')
     .description('Lists dead jobs, newest first.')
     .action((flags: ListJobsFlags) => list(cli, flags))
-  addPageOptions(command)
-  addStoreOptions(command, { json: 'print { jobs, cursor, searched, searchedTo } as JSON' })
-  addTableOptions(command, DEAD_COLUMNS)
   addFilterOptions(command, { states: false })
+  addPageOptions(command)
+  addTableOptions(command, DEAD_COLUMNS)
+  addStoreOptions(command, { json: 'print { jobs, cursor, searched, searchedTo } as JSON' })
   addExamples(command, [
     ['holdfast dlq list --queue mail', 'of one queue'],
     ["holdfast dlq list --filter 'reason:crashed finished:<1d'", 'what crashed workers since yesterday'],
@@ -101,8 +103,8 @@ function addRequeue(parent: Command, cli: Cli): void {
       'Requeues dead jobs: their attempts start again at 0. With a filter, or --group, one bulk action requeues them; it ' +
         'continues when you leave this command. Prints the ids of the jobs, or the id of the bulk action.',
     )
-    .option('--group <fingerprint>', 'those that died of one error, see `holdfast dlq groups`')
-    .action((ids: readonly string[], flags: RequeueFlags) => actOnJobs(cli, REQUEUE, ids, withGroup(flags)))
+    .option('--group <fingerprint>', 'those that died of one error: a group of `holdfast dlq groups`, or how it begins')
+    .action((ids: readonly string[], flags: RequeueFlags) => requeue(cli, ids, flags))
   addActOptions(command, { states: false })
   addExamples(command, [
     ["holdfast dlq requeue --filter 'error:timeout' --dry-run", 'how many would it be?'],
@@ -111,7 +113,26 @@ function addRequeue(parent: Command, cli: Cli): void {
   ])
 }
 
-function withGroup({ group, ...flags }: RequeueFlags): ActFlags {
-  if (group === undefined) return flags
-  return { ...flags, filter: `${flags.filter ?? ''} fingerprint:${group}`.trim() }
+async function requeue(cli: Cli, ids: readonly string[], { group, ...flags }: RequeueFlags): Promise<void> {
+  if (group === undefined) return actOnJobs(cli, REQUEUE, ids, flags)
+  const fingerprint = await findGroup(group, flags)
+  await actOnJobs(cli, REQUEUE, ids, { ...flags, filter: `${flags.filter ?? ''} fingerprint:${fingerprint}`.trim() })
+}
+
+const GROUPS_MAX = 100
+
+/** The whole fingerprint of a group. The beginning of one is looked up among the 100 largest groups. */
+async function findGroup(typed: string, flags: StoreFlags): Promise<string> {
+  const groups = await withStore(flags, { mustExist: true }, (holdfast) => holdfast.deadGroups({ limit: GROUPS_MAX }))
+  const found = groups.map(({ fingerprint }) => fingerprint).filter((fingerprint) => fingerprint.startsWith(typed))
+  if (found.length === 1) return found[0]!
+  if (found.length > 1) {
+    throw new CliError(`${found.length} groups begin with ${typed}: ${found.join(', ')}`, { exitCode: EXIT.usage })
+  }
+  // A small group among very many is not in the list, but its jobs can still be found.
+  if (groups.length === GROUPS_MAX) return typed
+  throw new CliError(`no group of dead jobs begins with ${JSON.stringify(typed)}`, {
+    exitCode: EXIT.notFound,
+    hint: '`holdfast dlq groups` shows all of them',
+  })
 }

@@ -41,10 +41,10 @@ function addList(parent: Command, cli: Cli): void {
     .summary('list jobs that match a filter')
     .description('Lists the jobs that match, newest first.')
     .action((flags: ListJobsFlags) => list(cli, flags))
-  addPageOptions(command)
-  addStoreOptions(command, { json: 'print { jobs, cursor, searched, searchedTo } as JSON' })
-  addTableOptions(command, JOB_COLUMNS)
   addFilterOptions(command)
+  addPageOptions(command)
+  addTableOptions(command, JOB_COLUMNS)
+  addStoreOptions(command, { json: 'print { jobs, cursor, searched, searchedTo } as JSON' })
   addExamples(command, [
     ['holdfast jobs list', 'the newest'],
     [`holdfast jobs list --filter 'state:retrying error:"timed out" attempt:>3'`, 'what keeps failing'],

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander'
 import { HoldfastError } from '../../core/errors.js'
-import { addExamples, type Cli } from '../command.js'
+import { addExamples, type Cli, HELP_SUMMARY } from '../command.js'
 import { EXIT } from '../exit-codes.js'
 import {
   addStoreOptions,
@@ -31,6 +31,7 @@ export function addMigrate(parent: Command, cli: Cli): void {
         'this is for doing it before, with a role that may. Migrations only add, so there is no way back: an older version ' +
         'refuses a schema that is newer than itself.',
     )
+    .helpCommand('help [command]', HELP_SUMMARY)
     .option('--check', 'the same as `migrate status`')
     .action((flags: MigrateFlags) => (flags.check === true ? status(cli, flags) : up(cli, flags)))
   addStoreOptions(command, STATE_JSON)

@@ -55,10 +55,11 @@ async function list(cli: Cli, flags: ListFlags): Promise<void> {
   await withStore(flags, { mustExist: true }, async (holdfast) => {
     const { queues, isExact, nowMs } = await holdfast.overview()
     const empty = 'there is no queue yet: `holdfast enqueue` makes one'
-    printListing(cli, flags, { name: 'queues', rows: queues, columns: QUEUE_COLUMNS, more: { isExact, nowMs }, empty })
+    const rows = [...queues].sort((one, other) => one.name.localeCompare(other.name))
+    printListing(cli, flags, { name: 'queues', rows, columns: QUEUE_COLUMNS, more: { isExact, nowMs }, empty })
     if (flags.json === true || flags.jsonl === true) return
     if (!isExact) cli.stderr.line('large counts are estimates')
-    for (const { name } of queues.filter(lacksWorker)) {
+    for (const { name } of rows.filter(lacksWorker)) {
       cli.stderr.line(`${cli.stderr.style('yellow', 'warning:')} queue ${name} has ready jobs and no live worker`)
     }
   })

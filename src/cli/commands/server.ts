@@ -11,7 +11,7 @@ import { PROXY_SECRET_HEADER, resolveOptions, type ServerOptions, type TrustedPr
 import { addExamples, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
-import { collectNames, duration, names, wholeNumber } from '../input/arguments.js'
+import { collectNames, duration, given, names, wholeNumber } from '../input/arguments.js'
 import {
   addStoreOptions,
   type ChosenStore,
@@ -72,7 +72,7 @@ export function addServer(parent: Command, cli: Cli): void {
 function addServerOptions(command: Command): void {
   command
     .addOption(option('--host <address>', 'where to listen (default: localhost, both 127.0.0.1 and ::1)'))
-    .addOption(option('--port <port>', `0 takes any that is free (default: ${PORT_DEFAULT})`, wholeNumber))
+    .addOption(option('--port <port>', `the port, or 0 for any free one (default: ${PORT_DEFAULT})`, wholeNumber))
     .addOption(
       option(
         '--allow-host <names>',
@@ -83,7 +83,7 @@ function addServerOptions(command: Command): void {
     .addOption(option('--base-path <path>', 'the path a proxy serves it under, such as /queue (default: /)'))
     .option(
       '--api-keys',
-      'allow API keys of the store: this or another way to sign in is needed to listen beyond this machine',
+      'people and programs sign in with API keys of the store: this or another way is needed to listen beyond this machine',
     )
     .addOption(option('--token-file <file>', 'a file with a token that allows everything, or HOLDFAST_TOKEN'))
     .addOption(
@@ -191,17 +191,12 @@ function announceSignIn(cli: Cli, { insecureNoAuth }: ServerFlags, url: string, 
 
 /** The options of the server, checked. */
 function readServerOptions(flags: ServerFlags): ServerOptions {
-  const token = readToken(flags)
-  const proxy = readProxy(flags)
+  const { basePath, allowHost: hosts, apiKeys, environment, session, apiOnly } = flags
   const options: ServerOptions = {
-    ...(flags.basePath === undefined ? {} : { basePath: flags.basePath }),
-    ...(flags.allowHost === undefined ? {} : { hosts: flags.allowHost }),
-    ...(token === null ? {} : { token }),
-    ...(flags.apiKeys === true ? { apiKeys: true } : {}),
-    ...(proxy === null ? {} : { proxy }),
-    ...(flags.environment === undefined ? {} : { environment: { name: flags.environment } }),
-    ...(flags.session === undefined ? {} : { session: flags.session }),
-    ...(flags.apiOnly === true ? { dashboard: false } : {}),
+    ...given({ basePath, hosts, apiKeys, session }),
+    ...given({ token: readToken(flags) ?? undefined, proxy: readProxy(flags) ?? undefined }),
+    ...(environment === undefined ? {} : { environment: { name: environment } }),
+    ...(apiOnly === true ? { dashboard: false } : {}),
     readOnly: flags.readOnly === true,
     insecureNoAuth: flags.insecureNoAuth === true,
   }

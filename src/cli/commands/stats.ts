@@ -42,7 +42,9 @@ async function stats(cli: Cli, flags: StatsFlags): Promise<void> {
   await withStore(flags, { mustExist: true }, async (holdfast) => {
     const total = await holdfast.stats(queue)
     const { queues } = await holdfast.overview()
-    const rows = queues.filter(({ name }) => queue === undefined || name === queue)
+    const rows = queues
+      .filter(({ name }) => queue === undefined || name === queue)
+      .sort((one, other) => one.name.localeCompare(other.name))
     const points =
       since === undefined ? null : await holdfast.series({ since, ...(queue === undefined ? {} : { queue }) })
     const happened = points === null ? null : sumUp(points)

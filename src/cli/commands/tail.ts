@@ -10,7 +10,7 @@ import { isFinished } from '../../core/states.js'
 import type { Holdfast } from '../../holdfast.js'
 import { addExamples, type Cli } from '../command.js'
 import { EXIT } from '../exit-codes.js'
-import { pollInterval, wholeNumber } from '../input/arguments.js'
+import { everyOption, wholeNumber } from '../input/arguments.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../input/connection.js'
 import { addFilterOptions, type FilterFlags, readJobFilter } from '../input/filters.js'
 import { findJobId } from '../input/ids.js'
@@ -36,7 +36,7 @@ export function addTail(parent: Command, cli: Cli): void {
       'Follows the whole store by polling, until Ctrl-C: one JSON line for each change of a job (job.changed) and for each ' +
         'action of an operator (operator.acted). Payloads are left out.',
     )
-    .option('--every <duration>', 'how often to poll, 250ms to 1h', pollInterval, 1_000)
+    .addOption(everyOption())
     .option('--limit <number>', 'end after this many lines', wholeNumber)
     .action((flags: TailFlags) => tail(cli, flags))
   addStoreOptions(command, { json: 'the lines are JSON with and without it' })
@@ -109,7 +109,7 @@ export function addJobsTail(parent: Command, cli: Cli): void {
         'cancelled. Without an id, follows the jobs that match, until Ctrl-C.',
     )
     .argument('[id]', "the job's id, or the last 6 to 12 characters of a recent one")
-    .option('--every <duration>', 'how often to poll, 250ms to 1h', pollInterval, 1_000)
+    .addOption(everyOption())
     .option('--jsonl', 'the same as --json')
     .action((id: string | undefined, flags: JobsTailFlags) => tailJobs(cli, id, flags))
   addStoreOptions(command, { json: 'print one JSON document a line' })

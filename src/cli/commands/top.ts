@@ -7,7 +7,7 @@ import type { WorkerView } from '../../core/job.js'
 import type { DeadGroup, Depth, Overview, QueueOverview, SeriesPoint } from '../../core/operating.js'
 import type { Holdfast } from '../../holdfast.js'
 import { addExamples, type Cli } from '../command.js'
-import { pollInterval } from '../input/arguments.js'
+import { everyOption } from '../input/arguments.js'
 import { addStoreOptions, chooseStore, type StoreFlags, withStore } from '../input/connection.js'
 import { pollUntil, readingLifetime } from '../lifetime.js'
 import { errorText, isLive, lacksWorker, QUEUE_COLUMNS, rateText, WORKER_COLUMNS } from '../output/columns.js'
@@ -32,7 +32,7 @@ export function addTop(parent: Command, cli: Cli): void {
       'Shows queues, rates, workers and the errors of dead jobs, and updates them until q or Ctrl-C. Where stdout is not a ' +
         'terminal, or with --json, it prints one frame.',
     )
-    .option('--every <duration>', 'how often to update, 250ms to 1h', pollInterval, 1_000)
+    .addOption(everyOption())
     .option('--once', 'print one frame, also in a terminal')
     .action((flags: TopFlags) => top(cli, flags))
   addStoreOptions(command, { json: 'print { overview, workers, groups, series } once, as JSON' })

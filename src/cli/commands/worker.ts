@@ -46,7 +46,9 @@ export function addWorker(parent: Command, cli: Cli): void {
         'without counting their attempt, and exits with 0. A second signal exits immediately, with 143 or 130.',
     )
     .argument('<module>', 'a JavaScript file, or TypeScript with tsx beside it or Node 22.18 or later')
-    .addOption(option('--queues <names>', 'comma-separated (default: those of the handlers)', names))
+    .addOption(
+      option('--queues <names>', 'the queues it serves, comma-separated (default: those of the handlers)', names),
+    )
     .addOption(option('--concurrency <number>', 'how many jobs run concurrently (default: 10)', wholeNumber))
     .addOption(option('--claim-batch <number>', 'how many jobs one claim takes at most (default: 500)', wholeNumber))
     .addOption(

@@ -1,6 +1,6 @@
 // Reads typed arguments into the values the library takes. A value that cannot be read is a usage error.
 
-import { InvalidArgumentError } from 'commander'
+import { InvalidArgumentError, Option } from 'commander'
 import { type Duration, durationMs } from '../../core/duration.js'
 
 /** A whole number. The library checks its range. */
@@ -22,11 +22,15 @@ export function duration(text: string): Duration {
 const POLL_MS_MIN = 250
 const POLL_MS_MAX = 3_600_000
 
-/** How often to poll: often enough to be useful, and not so often that it loads the store. */
-export function pollInterval(text: string): Duration {
-  const ms = Number(duration(text))
-  if (ms >= POLL_MS_MIN && ms <= POLL_MS_MAX) return ms
-  throw new InvalidArgumentError('It must be from 250ms to 1h.')
+/** --every: how often to poll, with limits so that it neither loads the store nor seems to hang. */
+export function everyOption(): Option {
+  return new Option('--every <duration>', 'how often to poll the store, 250ms to 1h')
+    .default(1_000, '1s')
+    .argParser((text) => {
+      const ms = Number(duration(text))
+      if (ms >= POLL_MS_MIN && ms <= POLL_MS_MAX) return ms
+      throw new InvalidArgumentError('It must be from 250ms to 1h.')
+    })
 }
 
 /** A duration, or null for `unlimited`. */

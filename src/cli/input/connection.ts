@@ -28,9 +28,9 @@ interface StoreOptionsHelp {
   readonly url?: string
 }
 
-/** Adds the options every command takes. */
+/** Adds the options every command takes. The help lists them apart, below the command's own. */
 export function addStoreOptions(command: Command, help: StoreOptionsHelp): Command {
-  for (const option of storeOptions(help)) command.addOption(option)
+  for (const option of storeOptions(help)) command.addOption(option.helpGroup('Options of every command:'))
   return command
 }
 

@@ -21,24 +21,19 @@ export interface FilterFlags {
 
 const HELP_WIDTH = 78
 
+const FILTER_HELP: readonly string[] = [
+  'Terms are separated by blanks, and a job must match all of them. key:one,other matches either.',
+  '-state, -queue, -type and -tag match the opposite. * matches anything in a name. "…" keeps blanks.',
+]
+
 /** Adds the filter options and their help. `states` is false where the command fixes the state. */
 export function addFilterOptions(command: Command, { states = true }: { readonly states?: boolean } = {}): Command {
   command.option('--filter <text>', "which jobs, as in 'state:dead queue:mail_* error:timeout created:<1h'")
-  if (states) command.option('--state <state>', 'the same as state: in the filter')
-  command
-    .option('--queue <name>', 'the same as queue: in the filter')
-    .option('--type <name>', 'the same as type: in the filter')
-    .option('--tag <text>', 'the same as tag: in the filter')
-  const keys = wrap(`Keys: ${FILTER_KEYS.join(', ')}`, HELP_WIDTH).join('\n  ')
-  command.addHelpText(
-    'after',
-    `
-Filters:
-  Terms are separated by blanks, and a job must match all of them. key:one,other matches either.
-  -state, -queue, -type and -tag match the opposite. * matches anything in a name. "…" keeps blanks.
-  ${keys}`,
-  )
-  return command
+  for (const name of states ? ['state', 'queue', 'type', 'tag'] : ['queue', 'type', 'tag']) {
+    command.option(`--${name} <${name}>`, `the same as ${name}: in the filter`)
+  }
+  const lines = [...FILTER_HELP, `Keys: ${FILTER_KEYS.join(', ')}`].flatMap((line) => wrap(line, HELP_WIDTH))
+  return command.addHelpText('after', `\nFilters:\n${lines.map((line) => `  ${line}`).join('\n')}`)
 }
 
 /** The filter of the options. An error shows the filter with a mark under the mistake. */
