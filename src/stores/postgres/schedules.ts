@@ -58,15 +58,15 @@ export async function due(db: Database, limit: number, afterQueue = ''): Promise
   const rows = await db.send('upkeep', DUE, [db.now(), limit, afterQueue])
   const [nowMs, nextDueMs] = rows[0]!
   return {
-    schedules: rows
-      .filter(([, , settings]) => settings !== null)
-      .map(([, , settings, paused, nextAt, ...last]) => ({
-        ...readSchedule([settings, paused, nextAt, ...last]),
-        nextAtMs: Number(nextAt),
-      })),
+    schedules: rows.filter(([, , settings]) => settings !== null).map(([, , ...columns]) => readDue(columns)),
     nowMs: Number(nowMs),
     nextDueMs: readMs(nextDueMs),
   }
+}
+
+function readDue(row: Row): DueSchedules['schedules'][number] {
+  const [, , nextAt] = row
+  return { ...readSchedule(row), nextAtMs: Number(nextAt) }
 }
 
 const LOCK_SCHEDULE = statement(
