@@ -195,10 +195,10 @@ describe('floors', () => {
   test('stay for two minutes after a snapshot was given up, until what died meanwhile can have been cleared away', () => {
     const own = new Floors()
 
-    own.heard(true, 1_000)
-    own.heard(false, 60_000)
+    own.observe(true, 1_000)
+    own.observe(false, 60_000)
     const after = own.isOn
-    own.heard(false, 121_001)
+    own.observe(false, 121_001)
 
     expect(after).toBe(true)
     expect(own.isOn).toBe(false)
