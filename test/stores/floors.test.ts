@@ -241,7 +241,7 @@ function sampleJob(n: number): NewJob {
   return newJob({ priority, type: n % 2 === 0 ? 'even' : 'odd' })
 }
 
-/** How many entries of the line's index a claim read, live or dead. The server reports what a connection did with the next
+/** How many entries of the backlog's index a claim read, live or dead. The server reports what a connection did with the next
  *  statement it sends a second later, so a claim of nothing follows each. */
 async function entriesRead(claimer: Store): Promise<number> {
   const read = async () => {

@@ -138,10 +138,10 @@ describe("a stranger's open transaction", () => {
     await sql.query('ROLLBACK')
 
     const view = await viewOf(store, job.id)
-    const told = await store.watch([job])
+    const watched = await store.watch([job])
     const [result] = await store.settle([released(job)])
 
-    expect([view.cancelRequested, told.cancelled]).toEqual([true, [{ id: job.id, fence: job.fence }]])
+    expect([view.cancelRequested, watched.cancelled]).toEqual([true, [{ id: job.id, fence: job.fence }]])
     expect(result).toMatchObject({ result: 'settled', state: 'cancelled' })
   })
 
@@ -217,7 +217,7 @@ describe("a stranger's open transaction", () => {
     await store.settle([retrying(job)])
     await sql.query('COMMIT')
 
-    // The success is of this very lease, so the answer says what became of it.
+    // The success is of this very lease, so the answer is what became of it.
     expect(await store.settle([retrying(job)])).toMatchObject([{ result: 'settled', state: 'succeeded' }])
   })
 
