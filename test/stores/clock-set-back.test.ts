@@ -15,7 +15,7 @@ import { DAY_MS, MINUTE_MS, newJob, START_MS } from '../../src/testing/store-sui
 import { claimJobs, enqueueJob } from '../../src/testing/store-suite/steps.js'
 import { dropSchema, openCleanStore, openPeerStore, testServerUrl } from '../support/postgres.js'
 
-// What is loaded into the server shows the set clock to whoever asks, and the machine's to the handler of a timer that ends a wait. So
+// What is loaded into the server shows the set clock to every caller, and the machine's to the handler of a timer that ends a wait. So
 // with a clock that is ahead each wait is one in which the clock is set back.
 const AHEAD_MS = 600_000
 const PATIENCE_MS = 120_000

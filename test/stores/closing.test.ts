@@ -1,4 +1,4 @@
-// A store that is closed says so. Apart from the conformance suite, whose stores may share connections that stay open.
+// A closed store reports that it is closed. Apart from the conformance suite, whose stores may share connections that stay open.
 
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Store } from '../../src/core/store.js'

@@ -118,7 +118,7 @@ describe('connecting to PostgreSQL', () => {
     expect(error.message).toMatch(/schema "connecting_\d+" is at migration 9999, this version knows up to \d+: upgrade/)
   })
 
-  test('twelve processes that start at once migrate once', async () => {
+  test('twelve processes that start concurrently migrate once', async () => {
     const name = `${schema}_race`
 
     const stores = await Promise.all(Array.from({ length: 12 }, () => postgresStore(testServerUrl(), { schema: name })))
@@ -182,7 +182,7 @@ describe('a SQLSTATE', () => {
 })
 
 describe('a connection', () => {
-  test('commits durably although its role says otherwise', async () => {
+  test('commits durably although its role is set otherwise', async () => {
     const admin = new pg.Client({ connectionString: testServerUrl() })
     await admin.connect()
     await admin.query('CREATE ROLE hasty LOGIN SUPERUSER')

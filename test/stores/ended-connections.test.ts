@@ -44,8 +44,8 @@ describe('a query whose connection the server ends', () => {
     expect(next).toEqual([['1']])
   })
 
-  test('with a code of its own that says nothing about connections is retryable all the same', async () => {
-    // The server says so in its own words, and ends the session: FATAL with the code of a syntax error.
+  test('with a code that has nothing to do with connections is retryable all the same', async () => {
+    // The server reports it in its own words, and ends the session: FATAL with the code of a syntax error.
     await lane.query(query('SET exit_on_error = on'), 5_000)
 
     const error = await lane.query(query('SELEKT'), 5_000).catch((thrown) => thrown)

@@ -18,7 +18,7 @@ export interface Recorded {
   readonly answeredAt: number
 }
 
-/** Where the search stands: which calls are placed, in this order. */
+/** The state of the search: which calls are placed, in this order. */
 type Order = readonly number[]
 
 /** Finds an order that explains the calls on the job, or null. `openReference` opens an empty memory store. */

@@ -32,10 +32,10 @@ async function ask(url: string, text: string): Promise<unknown> {
   }
 }
 
-/** Wakes a queue once more and returns what was heard so far. */
-function told(store: Store, queue: string, heard: readonly string[]): readonly string[] {
+/** Wakes a queue once more and returns what was received so far. */
+function wakeAgain(store: Store, queue: string, received: readonly string[]): readonly string[] {
   store.wake([queue])
-  return heard
+  return received
 }
 
 const LISTENERS = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'holdfast receive wake-ups'"
@@ -49,8 +49,8 @@ describe('a demoted primary', () => {
       return false
     })
     const store = await postgresStore(proxy.url)
-    const heard: string[] = []
-    store.listen({ ready: (queue) => heard.push(queue) })
+    const received: string[] = []
+    store.listen({ ready: (queue) => received.push(queue) })
     await expect.poll(() => listens).toBe(1)
 
     await pair.switchOver()
@@ -61,7 +61,7 @@ describe('a demoted primary', () => {
     listens = 0
     await expect.poll(() => ask(pair.primary.url, LISTENERS), { timeout: 20_000 }).toBe(1)
     const peer = await postgresStore(pair.primary.url)
-    await expect.poll(() => told(peer, 'email', heard), { timeout: 5_000 }).toContain('email')
+    await expect.poll(() => wakeAgain(peer, 'email', received), { timeout: 5_000 }).toContain('email')
     await sleep(1_000)
 
     expect(asked).toBeLessThan(15)
@@ -91,9 +91,9 @@ describe('a switch of roles that keeps sockets open', () => {
   }
 
   test('takes every connection to the new primary with the first refused write', async () => {
-    const heard: string[] = []
+    const received: string[] = []
     const store = await postgresStore(proxy.url)
-    store.listen({ ready: (queue) => heard.push(queue) })
+    store.listen({ ready: (queue) => received.push(queue) })
     await expect.poll(() => ask(pair.primary.url, LISTENERS)).toBe(1)
     await store.pause('other', 'test')
     await store.list({ filter: {}, limit: 10, before: null })
@@ -109,10 +109,10 @@ describe('a switch of roles that keeps sockets open', () => {
     expect(seen?.id).toBe(id)
     await expect.poll(() => ask(pair.primary.url, LISTENERS), { timeout: 5_000 }).toBe(1)
     const peer = await postgresStore(pair.primary.url)
-    await expect.poll(() => told(peer, 'email', heard), { timeout: 5_000 }).toContain('email')
-    const heardByPeer: string[] = []
-    peer.listen({ ready: (queue) => heardByPeer.push(queue) })
-    await expect.poll(() => told(store, 'sms', heardByPeer), { timeout: 5_000 }).toContain('sms')
+    await expect.poll(() => wakeAgain(peer, 'email', received), { timeout: 5_000 }).toContain('email')
+    const receivedByPeer: string[] = []
+    peer.listen({ ready: (queue) => receivedByPeer.push(queue) })
+    await expect.poll(() => wakeAgain(store, 'sms', receivedByPeer), { timeout: 5_000 }).toContain('sms')
     const left = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name LIKE 'holdfast%'"
     expect(await ask(old.url, left)).toBeLessThanOrEqual(2)
     await Promise.all([store.close(), peer.close()])

@@ -195,10 +195,10 @@ describe('floors', () => {
   test('stay for two minutes after a snapshot was given up, until what died meanwhile can have been cleared away', () => {
     const own = new Floors()
 
-    own.heard(true, 1_000)
-    own.heard(false, 60_000)
+    own.observe(true, 1_000)
+    own.observe(false, 60_000)
     const after = own.isOn
-    own.heard(false, 121_001)
+    own.observe(false, 121_001)
 
     expect(after).toBe(true)
     expect(own.isOn).toBe(false)
@@ -241,7 +241,7 @@ function sampleJob(n: number): NewJob {
   return newJob({ priority, type: n % 2 === 0 ? 'even' : 'odd' })
 }
 
-/** How many entries of the line's index a claim read, live or dead. The server reports what a connection did with the next
+/** How many entries of the backlog's index a claim read, live or dead. The server reports what a connection did with the next
  *  statement it sends a second later, so a claim of nothing follows each. */
 async function entriesRead(claimer: Store): Promise<number> {
   const read = async () => {

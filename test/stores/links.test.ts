@@ -58,8 +58,8 @@ describe('a child', () => {
   test('whose parent is cancelled while it is written is not missed', async () => {
     const parent = await enqueueJob(store, keyed('barrier'))
     await barrier.query(`BEGIN; SELECT FROM ${schema}.keys FOR UPDATE`)
-    const told = { asked: () => {}, ready: () => {} }
-    const cancelling = cancel(await databaseOf(url, schema), patiently(sql), [parent], OPERATOR, told)
+    const calls = { asked: () => {}, ready: () => {} }
+    const cancelling = cancel(await databaseOf(url, schema), patiently(sql), [parent], OPERATOR, calls)
     await someoneWaits(barrier)
 
     const child = newJob({ after: [parent] })

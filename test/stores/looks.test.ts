@@ -95,7 +95,7 @@ describe('looks at a full store', () => {
   })
 
   test('no look reads a table of jobs from end to end', async () => {
-    // A connection has told what it read when it is gone, so these looks get one of their own.
+    // A connection has reported what it read when it is gone, so these looks get one of their own.
     const [lookers, before] = [await lookersOf(sql), await scansOf(sql)]
     const looking = await postgresStore(testServerUrl(), { schema })
     for (const text of FILTERS) {

@@ -78,7 +78,7 @@ test('jobs go on while a dump keeps a migration from its locks, and it is applie
     isOver = true
   })
 
-  // Each of these takes a lock that the migration's waiting would stand before.
+  // Each of these takes a lock that would queue behind the waiting migration.
   for (let round = 0; round < 20 || waits.length < 3; round++) {
     await store.settle([succeeded(await startJob(store))])
     const id = await jobIn(store, 'dead')

@@ -8,7 +8,7 @@ import type { BulkAction } from '../../src/core/operating.js'
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
 import type { DeadReason } from '../../src/core/states.js'
 
-/** A job so many steps back from the one touched last, of all that were written or of those that died; or an unknown id. */
+/** A job N steps back from the one touched last, of all that were written or of those that died; or an unknown id. */
 export type JobReference = { readonly of: 'any' | 'dead'; readonly back: number } | 'unknown'
 
 /** A lease the run was given: one that holds as far as the run knows, or any. `fenceShift` makes it a wrong one. */
@@ -124,7 +124,7 @@ export type Operation =
       readonly perSecond: number | null
       readonly limit: number
     }
-  /** Of the bulk actions that were started, so many back. */
+  /** Of the bulk actions that were started, N back. */
   | { readonly kind: 'cancelBulk'; readonly back: number }
   | { readonly kind: 'endings'; readonly jobs: readonly JobReference[] }
   | { readonly kind: 'beat'; readonly worker: WorkerBeat }

@@ -73,7 +73,7 @@ const sketch: fc.Arbitrary<JobSketch> = fc.record({
   tags,
   trace,
 })
-/** A job that is ready at once and asks nobody: stores may write batches of these in another way. */
+/** A job that is ready immediately and depends on nothing: stores may write batches of these in another way. */
 const plainSketch: fc.Arbitrary<JobSketch> = fc.record({
   queue,
   type,
@@ -136,7 +136,7 @@ const queuePattern = fc.oneof(queue, fc.constantFrom('*', 'im*', '*t.*', 'e*l*')
 const numbers = several(
   several(fc.record({ op: fc.constantFrom('=', '<', '<=', '>', '>='), value: fc.integer({ min: -1, max: 3 }) })),
 ) as fc.Arbitrary<NonNullable<JobFilter['attempt']>>
-/** Only what is older: a job that is sent again long after its id was made is younger than its id says. */
+/** Only what is older: a job that is sent again long after its id was made is younger than its id shows. */
 const older = several(
   fc.record({ op: fc.constantFrom('>', '>='), ageMs: fc.constantFrom(0, 1, SECOND, HOUR, DAY) }),
 ) as fc.Arbitrary<NonNullable<JobFilter['created']>>
@@ -169,7 +169,7 @@ const filter = fc.oneof(
   fc.constant({}),
   fc.record({ states: several(state) }),
   fc.record({ queues: several(queuePattern), states: several(state) }),
-  // A few fields at once, so that something is left to find.
+  // A few fields together, so that something is left to find.
   fc
     .subarray(Object.keys(everyField) as (keyof typeof everyField)[], { minLength: 1, maxLength: 3 })
     .chain((names) => fc.record(Object.fromEntries(names.map((name) => [name, everyField[name]!])))),

@@ -62,7 +62,7 @@ describe('payload search', () => {
     ).toEqual({ count: 1, isExact: true })
   })
 
-  test('a page reads a bounded number of bytes and says where the next goes on', async () => {
+  test('a page reads a bounded number of bytes and reports where the next goes on', async () => {
     const payload = { text: 'x'.repeat(1_000_000) }
     for (let batch = 0; batch < 5; batch++) {
       await holdfast.enqueueMany(Array.from({ length: 10 }, () => ['large', payload, { queue: 'large' }] as const))

@@ -35,7 +35,7 @@ function urlAt(port: number, user: string): string {
   return `postgres://${user}:right@127.0.0.1:${port}/postgres`
 }
 
-/** A pooler that refuses start-up options, as it does unless it is told otherwise, or drops them. */
+/** A pooler that refuses start-up options, as it does by default, or drops them. */
 async function openPooler(options: 'refuses options' | 'drops options', user = 'holdfast'): Promise<string> {
   const settings = options === 'drops options' ? { ignore_startup_parameters: 'options' } : {}
   const pooler = await PgBouncer.open({ target: server.port, poolSize: 3, users: [user], password: 'right', settings })
@@ -136,7 +136,7 @@ describe.each(WAYS)('behind a pooler that %s', (way) => {
     for (const [word, alone, inside] of answers) expect([alone, inside]).toEqual([`x ${word}`, `x ${word}`])
   }, 30_000)
 
-  test('commits are durable and at read committed, whatever the role says, and doctor’s facts tell both', async () => {
+  test('commits are durable and at read committed, whatever the role is set to, and doctor’s facts show both', async () => {
     await sql.query("CREATE ROLE hasty LOGIN SUPERUSER PASSWORD 'right'")
     await sql.query('ALTER ROLE hasty SET synchronous_commit = off')
     await sql.query("ALTER ROLE hasty SET default_transaction_isolation = 'repeatable read'")
@@ -291,7 +291,7 @@ describe('a server that forgets what was prepared', () => {
 })
 
 describe('a transaction of ours', () => {
-  test('that failed is not taken for committed, and its first failure is told, not what came of it', async () => {
+  test('that failed is not taken for committed, and its first failure is reported, not what came of it', async () => {
     const connectionString = urlAt(server.port, 'holdfast')
     const lane = new Lane({ settings: async () => ({ connectionString }), purpose: 'test', connectMs: 5_000 })
     const query = (text: string) => ({ name: '', text, values: [] })

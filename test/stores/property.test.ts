@@ -12,7 +12,7 @@ import { compare, newTally, type Tally } from './compare.js'
 import { KINDS, operations } from './operations.js'
 
 const url = testServerUrl()
-/** A comparison waits for the server most of the time, so two go on at once, each in a schema of its own. */
+/** A comparison waits for the server most of the time, so two run concurrently, each in a schema of its own. */
 const schemas = [1, 2].map((number) => `property_${process.pid}_${number}`)
 /** For a longer search, set HOLDFAST_PROPERTY_RUNS. */
 const RUNS_EACH = Number(process.env.HOLDFAST_PROPERTY_RUNS ?? 50)
@@ -36,7 +36,7 @@ describe('PostgreSQL store', () => {
   })
 })
 
-/** The schema in which a difference was found: the others stop, so that it can shrink and be told. */
+/** The schema in which a difference was found: the others stop, so that it can shrink and be reported. */
 let found: string | null = null
 
 async function compareMany(schema: string, tally: Tally): Promise<void> {
@@ -55,7 +55,7 @@ async function compareMany(schema: string, tally: Tally): Promise<void> {
           throw error
         })
       }),
-      // What is found is told before the test runs out of time, shrunk as far as it got.
+      // What is found is reported before the test runs out of time, shrunk as far as it got.
       { numRuns: RUNS_EACH, interruptAfterTimeLimit: TIMEOUT_MS - 20_000 },
     )
   } finally {

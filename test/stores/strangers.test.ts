@@ -139,10 +139,10 @@ describe("a stranger's open transaction", () => {
     await sql.query('ROLLBACK')
 
     const view = await viewOf(store, job.id)
-    const told = await store.watch([job])
+    const watched = await store.watch([job])
     const [result] = await store.settle([released(job)])
 
-    expect([view.cancelRequested, told.cancelled]).toEqual([true, [leaseOf(job)]])
+    expect([view.cancelRequested, watched.cancelled]).toEqual([true, [leaseOf(job)]])
     expect(result).toMatchObject({ result: 'settled', state: 'cancelled' })
   })
 
@@ -218,7 +218,7 @@ describe("a stranger's open transaction", () => {
     await store.settle([retrying(job)])
     await sql.query('COMMIT')
 
-    // The success is of this very lease, so the answer says what became of it.
+    // The success is of this very lease, so the answer is what became of it.
     expect(await store.settle([retrying(job)])).toMatchObject([{ result: 'settled', state: 'succeeded' }])
   })
 

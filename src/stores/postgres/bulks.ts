@@ -15,7 +15,7 @@ import {
 } from '../../core/operating.js'
 import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
 import { record } from './audit.js'
-import { type CancelTold, cancel } from './cancel.js'
+import { type CancelCalls, cancel } from './cancel.js'
 import type { Database, Send } from './database.js'
 import { findPage } from './list.js'
 import { discard, requeueThrough } from './requeue.js'
@@ -117,7 +117,7 @@ export async function cancelBulk(db: Database, id: string, by: string): Promise<
   })
 }
 
-// Of those that may go on, the one that has waited longest. One that is being worked on elsewhere is left to whoever does it.
+// Of those that may go on, the one that has waited longest. One that another process works on is left to it.
 // A pace earns jobs from the last batch on, a second's worth at most.
 const NEXT = statement(
   'next_bulk',
@@ -159,14 +159,14 @@ const IS_ANY_OPEN = statement(
 )
 
 /** Does one batch of one bulk action that is due. */
-export async function stepBulk(db: Database, on: CancelTold): Promise<BulkProgress | null> {
+export async function stepBulk(db: Database, on: CancelCalls): Promise<BulkProgress | null> {
   // Most of the time there is none, and then no connection is opened for it.
   const [[isAnyOpen] = []] = await db.send('look', IS_ANY_OPEN, [])
   if (isAnyOpen !== 't') return null
   const asked = new Set<string>()
   const ready = new Set<string>()
   const ended: string[] = []
-  const told: CancelTold = {
+  const calls: CancelCalls = {
     asked: (id) => asked.add(id),
     ready: (queue) => ready.add(queue),
     ended: (ids) => ended.push(...ids),
@@ -178,14 +178,14 @@ export async function stepBulk(db: Database, on: CancelTold): Promise<BulkProgre
       if (row === undefined) return null
       const [cursor = null, most, ...columns] = row
       bulk = readBulk(columns)
-      return doBatch(db, send, told, bulk, { before: cursor, most: Number(most) })
+      return doBatch(db, send, calls, bulk, { before: cursor, most: Number(most) })
     })
-    await unblockAfter(db, (sql, values) => db.send('bulk', sql, values), ended, told.ready)
+    await unblockAfter(db, (sql, values) => db.send('bulk', sql, values), ended, calls.ready)
     asked.forEach(on.asked)
     ready.forEach(on.ready)
     return progress
   } catch (error) {
-    // What will fail again is ended, so that it does not stand in the way of the others.
+    // What will fail again is ended, so that it does not block the others.
     const failed = bulk as BulkView | null
     if (failed === null || !isHoldfastError(error) || error.retryable) throw error
     await db.send('bulk', FAIL, [db.now(), failed.id, error.message.slice(0, 1_000)])
@@ -196,16 +196,16 @@ export async function stepBulk(db: Database, on: CancelTold): Promise<BulkProgre
 async function doBatch(
   db: Database,
   send: Send,
-  told: CancelTold,
+  calls: CancelCalls,
   bulk: BulkView,
   { before, most }: { readonly before: string | null; readonly most: number },
 ): Promise<BulkProgress> {
   const limit = Math.min(most, bulk.limit - bulk.matched)
-  // Jobs that came after the start are not its business.
+  // Jobs created after its start are not part of it.
   const created = [...(bulk.filter.created ?? []), { op: '<=', atMs: bulk.createdAt.getTime() } as const]
   const page = await findPage(db, send, { filter: { ...bulk.filter, created }, limit, before })
   const ids = page.jobs.map((job) => job.id)
-  const results = await act(db, send, told, bulk, ids)
+  const results = await act(db, send, calls, bulk, ids)
   const moved = results.filter(({ result }) => result !== 'refused' && result !== 'missing').length
   const isOver = page.next === null || bulk.matched + ids.length >= bulk.limit
   const state: BulkState = isOver ? 'done' : 'running'
@@ -216,11 +216,11 @@ async function doBatch(
 async function act(
   db: Database,
   send: Send,
-  told: CancelTold,
+  calls: CancelCalls,
   { action, by }: BulkView,
   ids: readonly string[],
 ): Promise<readonly (CancelResult | RequeueResult)[]> {
-  if (action === 'cancel') return cancel(db, send, ids, by, told)
-  if (action === 'requeue') return requeueThrough(db, send, ids, by, told.ready)
+  if (action === 'cancel') return cancel(db, send, ids, by, calls)
+  if (action === 'requeue') return requeueThrough(db, send, ids, by, calls.ready)
   return discard(db, send, ids, by)
 }

@@ -1,4 +1,4 @@
-// cancel: a waiting job ends at once; of a running one the wish is kept, and its worker is told.
+// cancel: a waiting job ends immediately; for a running one the request is kept, and its worker is notified.
 
 import type { CancelResult } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
@@ -8,8 +8,8 @@ import { statesOf } from './states.js'
 import { unblockAfter } from './unblock.js'
 
 // The rows of ready are found through their jobs' first places or by id; each row exists in one table only, so the deletes
-// below take what is there and the rest answer nothing. A row of running may be locked by a handler's open transaction: nobody waits
-// for that, and the wish is kept apart.
+// below take what is there and the rest answer nothing. A row of running may be locked by a handler's open transaction: no call waits
+// for that, and the request is kept in a table of its own.
 const CANCEL = statement(
   'cancel',
   `
@@ -66,7 +66,7 @@ SELECT id::text, 'locked' FROM locked`,
 type Outcome = 'cancelled' | 'asked' | 'locked'
 
 /** Whom to tell what a cancel changed. */
-export interface CancelTold {
+export interface CancelCalls {
   /** Called with the ids of running jobs. */
   readonly asked: (id: string) => void
   /** Called with the queues in which a child became ready. */
@@ -81,7 +81,7 @@ export async function cancel(
   send: Send,
   ids: readonly string[],
   by: string,
-  on: CancelTold,
+  on: CancelCalls,
 ): Promise<readonly CancelResult[]> {
   if (ids.length === 0) return []
   const { results, states } = await cancelAll(db, send, ids, by, on)
@@ -95,7 +95,7 @@ export async function cancel(
 const GRANTED = statement('cancels_granted', 'DELETE FROM :schema.cancels WHERE cancels.id = ANY ($1::uuid[])')
 
 /** Cancels jobs that could not be asked because their rows were locked. Those whose rows still are stay in the list. */
-export async function cancelKept(db: Database, send: Send, ids: readonly string[], on: CancelTold): Promise<void> {
+export async function cancelKept(db: Database, send: Send, ids: readonly string[], on: CancelCalls): Promise<void> {
   const { results } = await cancelAll(db, send, ids, null, on)
   const granted = ids.filter((id) => results.get(id) !== 'locked')
   if (granted.length > 0) await send(GRANTED, [arrayOf(granted)])
@@ -115,19 +115,19 @@ SELECT coalesce($1::timestamptz, clock_timestamp()), $3, 'cancel', moving.id
 )
 const TRIES_MAX = 3
 
-/** What became of each job that was not finished, and where the others stood after the last look for them. Without `by` no line is
- *  written: that was done when it was asked for. */
+/** What became of each job that was not finished, and the states of the others at the last look. Without `by` no audit line is
+ *  written: that was done when the cancel was requested. */
 async function cancelAll(
   db: Database,
   send: Send,
   ids: readonly string[],
   by: string | null,
-  on: CancelTold,
+  on: CancelCalls,
 ): Promise<{ readonly results: ReadonlyMap<string, Outcome>; readonly states: ReadonlyMap<string, JobState> }> {
   const results = new Map<string, Outcome>()
   let states = new Map<string, JobState>()
   // A job that moves from one table to the next while it is looked for is missed by both: ask again. One whose state is an end at a
-  // moment after the look is refused for that state, whatever it is requeued into meanwhile.
+  // moment after the look is refused for that state, even if it is requeued meanwhile.
   let open = ids
   for (let tries = 0; tries < TRIES_MAX && open.length > 0; tries++) {
     for (const [id, result] of await send(CANCEL, [db.now(), arrayOf(open), by])) {
@@ -152,7 +152,7 @@ function isLive(state: JobState | undefined): boolean {
   return state !== undefined && state !== 'succeeded' && state !== 'cancelled' && state !== 'dead'
 }
 
-/** The answer for a job that could not be cancelled or discarded because of where it stands. */
+/** The answer for a job that could not be cancelled or discarded because of its state. */
 export function refusal(id: string, state: JobState | undefined): CancelResult {
   if (state === undefined) return { id, result: 'missing' }
   // Cancelled before: asking again changes nothing and is no mistake.

@@ -6,7 +6,7 @@ import { describeHolder } from './lock-holder.js'
 import { LOCKED_OUT_MS, limited, unlessLocked } from './locking.js'
 import { statement } from './statement.js'
 
-// A call ends after this time, between two steps: whoever stops a process waits for no more.
+// A call ends after this time, between two steps, so that stopping a process waits no longer.
 const BUDGET_MS = 500
 // A step that locks nobody out ends on the server before the connection's deadline cuts it off.
 const STEP_MS = 110_000

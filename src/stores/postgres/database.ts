@@ -36,7 +36,7 @@ export type Purpose = keyof typeof PURPOSES
  * Nothing waits long for a lock, so that no call holds up those behind it, and no backend waits on after its caller has given up:
  * migrations hold theirs for 250 ms at most, retention for 450, and rows that a user's open transaction may hold are passed over. A key
  * that such a transaction is writing keeps those waiting who ask for it, and no connection, see keys-in-writing.ts. Settlements take the
- * careful way after half a second, see settle.ts.
+ * general path after half a second, see settle.ts.
  */
 const APART: Readonly<Record<Purpose, { readonly session: SessionSettings; readonly onlyReads: boolean }>> = {
   enqueue: { session: { lock_timeout: '2s' }, onlyReads: false },

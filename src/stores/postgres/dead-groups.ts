@@ -90,7 +90,7 @@ SELECT dead.id::text,
  LIMIT $1`,
 )
 
-// Whoever is reviving one of them at this moment is not waited for.
+// A row that is being requeued at this moment is skipped.
 const SET_FINGERPRINTS = statement(
   'set_fingerprints',
   `
@@ -104,8 +104,8 @@ UPDATE :schema.dead
    AND dead.id = ANY (ARRAY(SELECT id FROM free))`,
 )
 
-/** Computes the fingerprints of jobs that died before there were any, a bounded number of them. ◄── series.ts, in upkeep: whoever
- *  only looks may lack the right to write. */
+/** Computes the fingerprints of jobs that died before there were any, a bounded number of them. ◄── series.ts, in upkeep: a
+ *  process that only reads may lack the right to write. */
 export async function fillFingerprints(send: Send): Promise<void> {
   for (let batch = 0; batch < BATCHES_MAX; batch++) {
     const rows = await send(WITHOUT_FINGERPRINT, [BATCH])

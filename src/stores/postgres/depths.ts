@@ -1,4 +1,4 @@
-// How many jobs stand where. Up to a bound rows are counted; beyond it a sample of the table's pages is, and scaled up by how
+// How many jobs are in which state. Up to a bound rows are counted; beyond it a sample of the table's pages is, and scaled up by how
 // many pages there are. Neither asks the planner's statistics, which may be hours old or not there at all. Counting steps over
 // every row that died since the oldest snapshot somebody holds: when that takes too long, pages are sampled from the start.
 
@@ -20,8 +20,8 @@ export const GLANCE_EXACT_MAX = 40_000
 export const ALL = ''
 
 // By the index on queue: each counts up to its own bound.
-const IN_LINE = statement(
-  'depth_in_line',
+const WAITING_OR_DEAD = statement(
+  'depth_ready_dead',
   `
 SELECT asked.queue,
        (SELECT count(*) FROM (SELECT FROM :schema.ready WHERE ready.queue = asked.queue LIMIT $2) AS few),
@@ -29,8 +29,8 @@ SELECT asked.queue,
   FROM unnest($1::text[]) AS asked (queue)`,
 )
 
-const IN_LINE_ALL = statement(
-  'depth_in_line_all',
+const WAITING_OR_DEAD_ALL = statement(
+  'depth_ready_dead_all',
   `
 SELECT '', (SELECT count(*) FROM (SELECT FROM :schema.ready LIMIT $1) AS few),
        (SELECT count(*) FROM (SELECT FROM :schema.dead LIMIT $1) AS few)`,
@@ -73,7 +73,7 @@ const PAUSE_MS = 30_000
 const QUERY_CANCELLED = '57014'
 const lastTooLongMs = new WeakMap<Database, number>()
 
-/** What `count` finds, or null when it takes too long or did so a while ago. */
+/** What `count` finds, or null when it takes too long or did so recently. */
 async function inTime<T>(db: Database, count: (send: Send) => Promise<T>): Promise<T | null> {
   if (performance.now() - (lastTooLongMs.get(db) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return null
   try {
@@ -122,7 +122,7 @@ export async function readDepths(db: Database, queues: readonly string[] | null,
   const found = new Found(queues)
   const counted = await inTime(db, (send) =>
     Promise.all([
-      queues === null ? send(IN_LINE_ALL, [max + 1]) : send(IN_LINE, [arrayOf(queues), each + 1]),
+      queues === null ? send(WAITING_OR_DEAD_ALL, [max + 1]) : send(WAITING_OR_DEAD, [arrayOf(queues), each + 1]),
       send(PASSING, [max + 1]),
     ]),
   )
@@ -135,11 +135,11 @@ export async function readDepths(db: Database, queues: readonly string[] | null,
 /** Takes over what was counted, and returns the tables that have more than was looked at. */
 function addCounts(
   found: Found,
-  [line, passing]: readonly [readonly Row[], readonly Row[]],
+  [indexed, passing]: readonly [readonly Row[], readonly Row[]],
   { each, max }: { readonly each: number; readonly max: number },
 ): readonly Table[] {
   const over = new Set<Table>()
-  for (const [queue, ready, dead] of line) {
+  for (const [queue, ready, dead] of indexed) {
     for (const [state, text] of [['ready', ready] as const, ['dead', dead] as const]) {
       found.add(queue!, state, Number(text))
       if (Number(text) > each) over.add(state)
@@ -163,10 +163,10 @@ async function planSample(send: Send, table: Table): Promise<{ percent: number; 
   return { percent, tail: `(${first},0)`, isWhole: percent === 100 }
 }
 
-/** Replaces the counts of a table that were cut short by what a sample says; true when the sample was all of it. */
+/** Replaces the counts of a table that were cut short by an estimate from a sample; true when the sample was all of it. */
 async function estimate(send: Send, table: Table, found: Found, each: number): Promise<boolean> {
   const { percent, tail, isWhole } = await planSample(send, table)
-  const isInLine = table === 'ready' || table === 'dead'
+  const hasQueueIndex = table === 'ready' || table === 'dead'
   const estimated = new Map<string, number>()
   for (const [state, queue, text] of await send(SAMPLES[table], [percent, tail])) {
     const name = JSON.stringify([found.nameOf(queue!), state])
@@ -176,7 +176,7 @@ async function estimate(send: Send, table: Table, found: Found, each: number): P
     const [queue, state] = JSON.parse(name) as [string, keyof Depth]
     const counted = found.byQueue.get(queue)?.[state] ?? 0
     // What was counted to its end is exact, and a sample never takes away from what was counted.
-    if (isInLine && counted <= each) continue
+    if (hasQueueIndex && counted <= each) continue
     found.set(queue, state, Math.max(counted, Math.round(number)))
   }
   return isWhole
@@ -214,7 +214,7 @@ export function depthOf({ byQueue }: Depths, queue: string): Depth {
 }
 
 // Within one priority and one lane places grow with time, so the oldest ready job is the first of some lane: one look-up for each
-// priority that occurs, found by skipping from one to the next, instead of a scan of the line.
+// priority that occurs, found by skipping from one to the next, instead of a scan of the backlog.
 const OLDEST = statement(
   'oldest_ready',
   `

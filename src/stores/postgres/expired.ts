@@ -11,8 +11,8 @@ const EXPIRED = statement(
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), set_back AS (
-  -- Claimed at a time that is far from having come: the clock was ahead then. The lease lasts from now on for as long as it did; whoever
-  -- runs the job extends it before that.
+  -- Claimed at a time that is far from having come: the clock was ahead then. The lease lasts from now on for as long as it did; the
+  -- worker that runs the job extends it before that.
   UPDATE :schema.running
      SET leased_until = moment.now + (running.leased_until - running.claimed_at)
     FROM moment

@@ -1,4 +1,4 @@
-// begin, extend, watch: what a worker says and asks about the leases it holds.
+// begin, extend, watch: what a worker reports and asks about the leases it holds.
 
 import { type Lease, leaseName, leaseOf } from '../../core/job.js'
 import type { Extension, Watch } from '../../core/job-store.js'
@@ -37,7 +37,7 @@ SELECT id::text, fence::text, (cancel_requested OR EXISTS (SELECT FROM :schema.c
   FROM held`,
 )
 
-// One statement, so that held and settled are told from one moment: a job that is neither is lost for good.
+// One statement, so that held and settled are read from one snapshot: a job that is neither is lost for good.
 const WATCH = statement(
   'watch',
   `

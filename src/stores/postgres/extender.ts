@@ -7,7 +7,7 @@ import { Database } from './database.js'
 import { extend } from './extend.js'
 import type { ConnectionSettings } from './lane.js'
 
-/** What the thread is told. */
+/** What the thread receives. */
 export interface ExtenderSettings {
   readonly connection: ConnectionSettings
   /** The lock file of an embedded server on a port, which may be another after a restart; null for any other server. */

@@ -1,4 +1,4 @@
-// The short way to a count: filters that name nothing but states and whole queues are counted in the tables themselves.
+// The fast path for a count: filters that name nothing but states and whole queues are counted in the tables themselves.
 
 import type { JobFilter } from '../../core/job.js'
 import type { CountResult } from '../../core/operating.js'
@@ -7,7 +7,7 @@ import { exactQueues } from './candidates.js'
 import type { Send } from './database.js'
 import { arrayOf, type Statement, statement } from './statement.js'
 
-// Each looks at no more than $2 rows, in the order of an index. `looked` says how many, so that the caller knows whether there
+// Each looks at no more than $2 rows, in the order of an index. `looked` is how many, so that the caller knows whether there
 // were more.
 const counting = (name: string, rows: string, condition = 'true') =>
   statement(
@@ -15,14 +15,14 @@ const counting = (name: string, rows: string, condition = 'true') =>
     `SELECT count(*) FILTER (WHERE ${condition}), count(*) FROM (${rows} LIMIT $2) AS looked, (SELECT $1::text[]) AS asked`,
   )
 
-interface Way {
+interface Counting {
   /** Of all queues. */
   readonly all: Statement
   /** Of those in $1; null where the table does not know the queue. */
   readonly some: Statement | null
 }
 
-const WAYS: Readonly<Record<JobState, Way>> = {
+const COUNTINGS: Readonly<Record<JobState, Counting>> = {
   ready: {
     all: counting('ready', 'SELECT FROM :schema.ready'),
     some: counting('ready_of', 'SELECT FROM :schema.ready WHERE queue = ANY ($1::text[])'),
@@ -31,10 +31,14 @@ const WAYS: Readonly<Record<JobState, Way>> = {
     all: counting('dead', 'SELECT FROM :schema.dead'),
     some: counting('dead_of', 'SELECT FROM :schema.dead WHERE queue = ANY ($1::text[])'),
   },
-  blocked: waysOf('blocked', 'SELECT queue FROM :schema.blocked ORDER BY blocked.id'),
-  running: waysOf('running', 'SELECT queue FROM :schema.running ORDER BY running.id'),
-  retrying: waysOf('retrying', 'SELECT queue FROM :schema.scheduled WHERE retrying ORDER BY scheduled.id'),
-  scheduled: waysOf('scheduled', 'SELECT queue, retrying FROM :schema.scheduled ORDER BY scheduled.id', 'NOT retrying'),
+  blocked: countingsOf('blocked', 'SELECT queue FROM :schema.blocked ORDER BY blocked.id'),
+  running: countingsOf('running', 'SELECT queue FROM :schema.running ORDER BY running.id'),
+  retrying: countingsOf('retrying', 'SELECT queue FROM :schema.scheduled WHERE retrying ORDER BY scheduled.id'),
+  scheduled: countingsOf(
+    'scheduled',
+    'SELECT queue, retrying FROM :schema.scheduled ORDER BY scheduled.id',
+    'NOT retrying',
+  ),
   succeeded: {
     all: counting('succeeded', 'SELECT ending FROM :schema.finished ORDER BY finished.id DESC', "ending = 'succeeded'"),
     some: null,
@@ -47,7 +51,7 @@ const WAYS: Readonly<Record<JobState, Way>> = {
 
 const JOBS = counting('jobs', 'SELECT FROM :schema.jobs')
 
-function waysOf(name: string, rows: string, condition = 'true'): Way {
+function countingsOf(name: string, rows: string, condition = 'true'): Counting {
   return {
     all: counting(name, rows, condition),
     some: counting(`${name}_of`, rows, `${condition} AND queue = ANY ($1)`),
@@ -62,9 +66,11 @@ export async function countByTable(send: Send, filter: JobFilter, max: number): 
   const isPlain = fields.every(([name]) => name === 'states' || name === 'queues')
   if (!isPlain || filter.states === undefined || (filter.queues !== undefined && queues === null)) return null
   if (queues?.length === 0) return { count: 0, isExact: true }
-  const ways = [...new Set(filter.states)].map((state) => (queues === null ? WAYS[state].all : WAYS[state].some))
-  if (ways.includes(null)) return null
-  return sum(await Promise.all(ways.map((way) => read(send, way!, queues, max))), max)
+  const statements = [...new Set(filter.states)].map((state) =>
+    queues === null ? COUNTINGS[state].all : COUNTINGS[state].some,
+  )
+  if (statements.includes(null)) return null
+  return sum(await Promise.all(statements.map((sql) => read(send, sql!, queues, max))), max)
 }
 
 interface Looked {

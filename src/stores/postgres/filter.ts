@@ -1,4 +1,4 @@
-// A filter in SQL: one static condition, and the parameters that make it this filter. core/filter-match.ts says what each
+// A filter in SQL: one static condition, and the parameters that make it this filter. core/filter-match.ts defines what each
 // part means; values never become part of the text.
 
 import type { JobFilter, NumberMatch, TimeMatch } from '../../core/job.js'

@@ -8,12 +8,12 @@ import { LateCommits } from './late-commits.js'
 import { arrayOf, plainArrayOf, type Statement, statement } from './statement.js'
 
 const LOOK_EVERY_MS = 500
-// Beside what the ends of transactions tell, each look covers one part in so many of all the ground below the floor: nothing is
-// left for good, whatever that reasoning may miss.
+// Beside what the ends of transactions tell, each look covers one of this many parts of all positions below the floor: nothing is
+// left for good, even if that reasoning misses a case.
 const SLICES = 120n
 const QUEUES_MAX = 1_000
 const KEPT_MS = 120_000
-/** Below every place in line, those of the front lane too. */
+/** Below every position, those of the front lane too. */
 const LOWEST = -(2n ** 63n)
 
 /** Where the claims of one queue start. */
@@ -95,7 +95,7 @@ export class Floors {
 
   /** Whether a snapshot is held. When it is given up the dead rows below are still there: floors stay until they can have been
    *  cleared away. */
-  heard(isHeld: boolean, nowMs: number): void {
+  observe(isHeld: boolean, nowMs: number): void {
     if (isHeld) this.#heldAtMs = nowMs
     const isOn = nowMs - this.#heldAtMs < KEPT_MS
     if (isOn !== this.#isOn) this.isOn = isOn
@@ -118,7 +118,7 @@ export class Floors {
       if (place <= 0n) continue
       const name = nameOf(queue, types)
       const floor = this.#floors.get(name)
-      // The lowest priority that is being claimed is where the crowd stands.
+      // Most of the backlog has the lowest priority that is being claimed.
       if (floor === undefined || floor.priority > priority) {
         if (this.#floors.size >= QUEUES_MAX) this.#floors.clear()
         this.#floors.set(name, { queue, types, priority, back: place, lowered: 0, base: place, slice: 0n })
@@ -128,7 +128,7 @@ export class Floors {
     }
   }
 
-  /** Looks below the floors, not more often than twice a second. Never raises and never waits; `onFound` is told of queues with jobs
+  /** Looks below the floors, not more often than twice a second. Never raises and never waits; `onFound` receives the queues with jobs
    *  that were committed late, which the next claim takes. */
   lookBelow(db: Database, nowMs: number, onFound: (queue: string) => void): void {
     if (!this.#isOn || this.#isLooking || nowMs - this.#lookedAtMs < LOOK_EVERY_MS) return

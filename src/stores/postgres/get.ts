@@ -1,4 +1,4 @@
-// get: a job's whole story, from its facts and the one table it stands in.
+// get: a job's whole story, from its facts and the one table its state is in.
 
 import type { AttemptView, JobSummary, JobView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
@@ -9,7 +9,7 @@ import { LAST_ERROR } from './filter.js'
 import { readOptions, readQueueLimits, readTags } from './options-column.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
 
-/** Where a job stands, as columns of one row. Used for one job here and for a page in list.ts. */
+/** A job's state, as columns of one row. Used for one job here and for a page in list.ts. */
 export const STANDING = `
    SELECT finished.ending::text AS state, NULL::timestamptz AS run_at, finished.started_at, finished.finished_at,
           finished.attempt, finished.crashes, finished.worker, NULL::timestamptz AS leased_until, false AS cancel_requested,

@@ -1,4 +1,4 @@
-// health: what the server says about itself, for those who look after it.
+// health: what the server reports about itself, for its operators.
 
 import type { PostgresHealth, StoreHealth, TableHealth } from '../../core/operating.js'
 import { postponedDays } from './close-days.js'

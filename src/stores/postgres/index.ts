@@ -31,7 +31,7 @@ export interface PostgresOptions {
   readonly queuesMax?: number
   /** How an embedded server is started. */
   readonly embedded?: EmbeddedOptions
-  /** Is told, in plain words, each time a migration waits because others use the tables it changes. */
+  /** Called with a message each time a migration waits because others use the tables it changes. */
   readonly onMigrationWait?: (text: string) => void
   /** A clock that replaces the server's in every statement. For tests: in production time is the server's. */
   readonly clock?: Clock

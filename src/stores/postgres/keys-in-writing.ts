@@ -1,5 +1,5 @@
-// Keys that a transaction which is open elsewhere is writing. Whether they are taken is known when it ends, and whoever waited for that on
-// a connection would hold up everybody behind: such a key is found out instead, and asked for again later. ◄── enqueue.ts
+// Keys that a transaction which is open elsewhere is writing. Whether they are taken is known when it ends. A statement that
+// waited for that would block every call behind it on its connection, so such keys are detected and tried again later. ◄── enqueue.ts
 
 import { isHoldfastError } from '../../core/errors.js'
 import { heldKeys, keyName } from '../../core/held-keys.js'
@@ -9,7 +9,7 @@ import { IS_OF_JOB } from './enqueue-full.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
 import { arrayOf, statement } from './statement.js'
 
-// Two processes that write the same key at the same moment are not told of each other: a commit takes less.
+// Two processes that write the same key at the same moment are not reported: a commit takes less time than this.
 const PATIENCE = '50ms'
 // Where no key is held, it was a lock on a table: retention has its own for 450 ms at most.
 const PATIENCE_FOR_TABLES = '500ms'

@@ -48,10 +48,10 @@ RETURNING id::text`,
 )
 
 const BEGIN = statement('requeue_savepoint', 'SAVEPOINT taking_keys')
-// Somebody's open transaction may be writing a key, and nobody can say how long that takes.
+// Somebody's open transaction may be writing a key, for any length of time.
 const PATIENCE = statement('requeue_patience', "SET LOCAL lock_timeout = '100ms'")
 const UNDO = statement('requeue_undo', 'ROLLBACK TO SAVEPOINT taking_keys')
-/** After so many keys that were waited for in vain, the rest is answered without waiting: they are tried when asked again. */
+/** After this many keys that were waited for in vain, the rest is answered without waiting: they are tried when asked again. */
 const WAITS_MAX = 10
 
 /** Takes the keys of jobs again, and answers who has those that could not be taken. */
@@ -64,7 +64,7 @@ export async function takeKeys(
   for (const [id, holder] of await send(HOLDERS, [db.now(), ...nameColumns(jobs)])) holders.set(id!, holder!)
   const free = jobs.filter(({ id }) => !holders.has(id))
   const taken = await takeFree(db, send, free)
-  // Whoever is missing was outrun, by a neighbour with the same key or by somebody else: the second look names them.
+  // Another job took the key of each that is missing, of this call or of another: the second look finds it.
   const outrun = free.filter(({ id }) => taken.get(id) === 'outrun')
   for (const { id } of free) holders.set(id, taken.get(id) === 'taken' ? null : BUSY)
   if (outrun.length === 0) return holders

@@ -2,7 +2,7 @@
 
 /** A lane, as its neighbours see it. */
 interface Member {
-  /** Gives up its connection, whatever is under way on it; the next query connects anew. */
+  /** Gives up its connection and what is under way on it; the next query connects anew. */
   renew(): void
 }
 

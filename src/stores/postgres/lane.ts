@@ -329,7 +329,7 @@ export class Lane {
     return (await this.#open()).client
   }
 
-  /** Ends the connection, politely for a second and then at once. */
+  /** Ends the connection, politely for a second and then by destroying the socket. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#group.leave(this)

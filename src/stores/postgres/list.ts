@@ -31,7 +31,7 @@ const MATCHING_IDS = statement('matching_ids', matchingSql('jobs.id'))
 /** Portions grow: a filter that matches most jobs looks at few, one that matches few soon looks at many. */
 const PORTION_GROWTH = 4
 const PORTION_MAX = 2_000
-/** A count answers in about this time, and says when it was not enough. A dry run makes two of them. */
+/** A count answers in about this time, and reports when it was not enough. A dry run makes two of them. */
 const COUNT_MS_MAX = 100
 
 export async function list(db: Database, request: ListRequest): Promise<JobPage> {

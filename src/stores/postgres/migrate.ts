@@ -1,6 +1,6 @@
 // The schema's migrations (migrations/NNNN_what.ts): applied once, in order, by any number of processes that start at the same moment.
 //
-// Jobs go on while a migration is applied, so these are the rules for whoever writes one:
+// Jobs go on while a migration is applied, so these are the rules for writing one:
 //
 // - Each migration is one transaction. It waits at most 100 ms for a lock, because everyone else waits behind it, and the whole of
 //   it ends within 250 ms of its first lock on a table that was there. Otherwise it is rolled back and tried again after a pause;
@@ -8,7 +8,7 @@
 // - An index on a table that may be large is built by a migration of its own that begins with the line `-- concurrently` and holds
 //   nothing but CREATE INDEX CONCURRENTLY. It runs outside a transaction and locks nobody out. What a crash leaves of it is an
 //   invalid index of that name, which the next start drops and builds again.
-// - Statements end with a semicolon at the end of a line; bodies of functions stand between lines with $$.
+// - Statements end with a semicolon at the end of a line; bodies of functions are between lines with $$.
 
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -34,7 +34,7 @@ export interface MigrateOptions {
   readonly migrations?: readonly Migration[]
   /** How long it goes on trying to get its locks. Default 60 000. */
   readonly patienceMs?: number
-  /** Is told, in plain words, of every time it could not get them. */
+  /** Called with a message each time it could not get them. */
   readonly onWait?: (text: string) => void
 }
 
@@ -137,7 +137,7 @@ async function applyInTransaction(lane: Lane, schema: string, migration: Migrati
     await inside(`SET LOCAL lock_timeout = '${LOCK_MS}ms'`)
     if (isNew) await makeSchema(inside, schema)
     isMaking = false
-    // One process at a time. Only the owner may take this lock: an advisory lock can be taken by whoever may connect.
+    // One process at a time. Only the owner may take this lock: any role that may connect can take an advisory lock.
     await inside(inSchema('LOCK TABLE :schema.migrations IN SHARE ROW EXCLUSIVE MODE NOWAIT', schema))
     const record = 'SELECT FROM :schema.migrations WHERE number = $1'
     if ((await inside(inSchema(record, schema), [migration.number])).length > 0) return

@@ -5,7 +5,7 @@ import type { Database } from './database.js'
 import { LOCKED_OUT_MS, limited, unlessLocked } from './locking.js'
 import { statement } from './statement.js'
 
-// Today and the three days after it. One that is being closed, because the clock was ahead for a while, is made again when that is over:
+// Today and the three days after it. One that is being closed, because the clock was ahead, is made again when that is over:
 // until then its slices are in its place.
 const MISSING_DAYS = statement(
   'missing_days',
@@ -22,7 +22,7 @@ const LIMITS = statement(
   'open_limits',
   `SELECT '${LOCKED_OUT_MS}', set_config('statement_timeout', '${LOCKED_OUT_MS}', true), set_config('lock_timeout', '100', true)`,
 )
-// A row that only the owner may lock: an advisory lock can be taken by whoever may connect.
+// A row that only the owner may lock: any role that may connect can take an advisory lock.
 const ONE_AT_A_TIME = statement(
   'open_one_at_a_time',
   'SELECT number FROM :schema.migrations WHERE number = 1 FOR UPDATE SKIP LOCKED',

@@ -36,7 +36,7 @@ export function writeOptions(job: NewJob, schedule: TickOrigin | null): string |
 
 const USUAL: StoredOptions = {}
 
-/** Reads the column. Whoever may enqueue by SQL may have written anything there: what makes no sense is as if it were absent, so that no
+/** Reads the column. A role that enqueues by SQL may have written anything there: what makes no sense counts as absent, so that no
  *  job can keep others from being claimed, rescued or shown. */
 export function readOptions(text: string | null | undefined): StoredOptions {
   if (text === null || text === undefined) return USUAL

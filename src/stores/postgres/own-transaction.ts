@@ -7,7 +7,7 @@ import type { Queryable } from '../../core/job-store.js'
 import { type Row, type Statement, statement } from './statement.js'
 
 // Refused by the server outside of a transaction (25P01), and in one statement that leaves nothing to tidy up: this lock is held
-// by whoever reads the catalog, keeps nobody waiting, and needs no right that any role lacks.
+// by everyone who reads the catalog, blocks nobody, and needs no right that any role lacks.
 const NEEDS_TRANSACTION = 'LOCK TABLE pg_catalog.pg_am IN ACCESS SHARE MODE'
 const NO_TRANSACTION = '25P01'
 const CAUSES_MAX = 5
@@ -22,7 +22,7 @@ export async function checkTransaction(tx: Queryable): Promise<void> {
       'is a pool, and each of its queries may take another connection: take one with pool.connect(), send BEGIN, and give that',
     )
   }
-  // Idle is asked about too: a BEGIN may stand in the client's own line, not yet answered.
+  // Idle is asked about too: a BEGIN may wait in the client's own queue, not yet answered.
   if (statusOf(tx) === 'T') return
   try {
     await tx.query(NEEDS_TRANSACTION, [])
@@ -69,7 +69,7 @@ function refusal(what: string, cause?: unknown): HoldfastError {
 }
 
 /**
- * Raises what a statement in the caller's session failed with, and says more where that session takes NULL in an array for a word. Our
+ * Raises what a statement in the caller's session failed with, and explains it where that session takes NULL in an array for a word. Our
  * own sessions don't; the caller's is not ours to change, and asking first would cost everybody a round trip. Nothing is written
  * wrongly: every statement with a null in an array has one among numbers or JSON, where the word is refused (22P02).
  */

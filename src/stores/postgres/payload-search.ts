@@ -38,7 +38,7 @@ SELECT parsed.id
                                   WHERE any_of.value = found.value)))`,
 )
 
-/** The search for one filter's payloads, or null when it has nothing to say about them. */
+/** The search for one filter's payloads, or null when it has no condition on them. */
 export function payloadsOf(filter: JobFilter): PayloadSearch | null {
   return filter.payload === undefined ? null : new PayloadSearch(filter.payload)
 }

@@ -85,7 +85,7 @@ const OWNS_DAYS = statement(
 export async function prune(db: Database, options: PruneOptions): Promise<Pruned> {
   const [[isOwner] = []] = await db.send('retention', OWNS_DAYS, [])
   const ownsDays = isOwner === 't'
-  // Days to come first, and each by itself: whatever keeps an old day from going, jobs have a place to go to.
+  // Days to come first, and each by itself: even if an old day cannot be dropped, new jobs have partitions to go to.
   const unopened = ownsDays ? await openDays(db) : []
   const [[count] = []] = await db.send('retention', PRUNE_ROWS, [db.now(), ROWS_MAX])
   await db.send('retention', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])

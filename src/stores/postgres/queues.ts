@@ -9,7 +9,7 @@ import type { Database, Send } from './database.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
 import { arrayOf, type Row, readJson, statement } from './statement.js'
 
-// Two that make queues at the same moment may come to a few more than the bounds say. A name that somebody's open transaction is writing
+// Two that make queues at the same moment may together exceed the bounds by a few. A name that somebody's open transaction is writing
 // is not waited for: nothing but lists of queues needs it.
 const KNOW_QUEUES = statement(
   'know_queues',

@@ -47,7 +47,7 @@ SELECT gone.id::text, gone.queue,
   FROM gone`,
 )
 
-/** Requeues dead jobs in one transaction; `onReady` is told of their queues after it. */
+/** Requeues dead jobs in one transaction; `onReady` receives their queues after it. */
 export async function requeue(
   db: Database,
   ids: readonly string[],
@@ -62,7 +62,7 @@ export async function requeue(
   return results
 }
 
-/** Requeues dead jobs inside a transaction; `onQueue` is told at once where jobs will be ready when it commits. */
+/** Requeues dead jobs inside a transaction; `onQueue` immediately receives each queue in which jobs will be ready when it commits. */
 export async function requeueThrough(
   db: Database,
   send: Send,

@@ -1,5 +1,5 @@
 // What each role may do with each table and sequence: one list for the script that grants it (roles.ts) and for the test that
-// holds the server's own answer against it. Whoever adds a table adds it here.
+// holds the server's own answer against it. A new table is added here too.
 
 /** The roles beside the owner, who owns everything and alone may migrate and make or drop the days. */
 export const ROLES = ['producer', 'worker', 'operator', 'viewer'] as const
@@ -38,7 +38,7 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   },
   ready: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
   scheduled: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
-  // A job whose parents have finished already goes on immediately, by the function that whoever enqueues it calls.
+  // A job whose parents have finished already goes on immediately, by the function that its enqueue calls.
   blocked: {
     producer: ['SELECT', 'INSERT'],
     worker: ['SELECT', 'INSERT', 'DELETE'],
@@ -114,7 +114,7 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   migrations: { producer: READ, worker: READ, operator: READ, viewer: READ },
 }
 
-/** What a row-level rule says of a role: which rows it may see, lock or remove (`using`), and which it may write (`check`). */
+/** A row-level rule for a role: which rows it may see, lock or remove (`using`), and which it may write (`check`). */
 export interface RowRule {
   readonly right: Right
   readonly using?: string
@@ -151,7 +151,7 @@ export const ROW_RULES: Readonly<Record<string, Partial<Readonly<Record<RoleName
   blocked: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('blocked.id') }] },
   parents: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('parents.child') }] },
   keys: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('keys.id') }] },
-  // A worker does what operators asked for, and says so in their name while their bulk action is open. Otherwise it has no name but
+  // A worker does what operators asked for, and records it in their name while their bulk action is open. Otherwise it has no name but
   // that of the library, of its login, and the one that callers have who give none.
   audit: {
     worker: [

@@ -1,4 +1,4 @@
-// Roles with no more rights than they need, as a script for whoever administers the server: making roles is not the library's
+// Roles with no more rights than they need, as a script for the server's administrator: making roles is not the library's
 // business, and nobody should have to trust a program with it.
 
 import { HoldfastError, show } from '../../core/errors.js'

@@ -59,15 +59,15 @@ export async function due(db: Database, limit: number, afterQueue = ''): Promise
   const rows = await db.send('upkeep', DUE, [db.now(), limit, afterQueue])
   const [nowMs, nextDueMs] = rows[0]!
   return {
-    schedules: rows
-      .filter(([, , settings]) => settings !== null)
-      .map(([, , settings, paused, nextAt, ...last]) => ({
-        ...readSchedule([settings, paused, nextAt, ...last]),
-        nextAtMs: Number(nextAt),
-      })),
+    schedules: rows.filter(([, , settings]) => settings !== null).map(([, , ...columns]) => readDue(columns)),
     nowMs: Number(nowMs),
     nextDueMs: readMs(nextDueMs),
   }
+}
+
+function readDue(row: Row): DueSchedules['schedules'][number] {
+  const [, , nextAt] = row
+  return { ...readSchedule(row), nextAtMs: Number(nextAt) }
 }
 
 const LOCK_SCHEDULE = statement(
@@ -166,7 +166,7 @@ const SET_SCHEDULE = statement(
   'set_schedule',
   `
 WITH room AS MATERIALIZED (
-  -- Of one that is there nothing is counted. Two that are made at the same moment may come to one more than the bounds say.
+  -- Of one that is there nothing is counted. Two that are made at the same moment may together exceed the bounds by one.
   SELECT CASE WHEN isnew THEN (SELECT count(*) FROM :schema.schedules) >= $8::integer ELSE false END AS too_many,
          CASE WHEN isnew AND $7::text IS NOT NULL
               THEN (SELECT count(*) FROM :schema.schedules WHERE created_by = $7) >= $9::integer ELSE false END AS too_many_of_one
@@ -210,7 +210,7 @@ export async function setSchedule(
     const [[tooMany, tooManyOfOne, ...changed] = []] = await db.send('operate', SET_SCHEDULE, values)
     if (tooMany === 't') throw tooManySchedules(schedule.name, SCHEDULES_MAX, false)
     if (tooManyOfOne === 't') throw tooManySchedules(schedule.name, bound!.most, true)
-    // None: it stands there as it is, or stood there and has been removed since.
+    // None: it is there unchanged, or was there and has been removed since.
     const [settings] = changed
     const [row] = settings === null ? await db.send('operate', SCHEDULE, [schedule.name]) : [changed]
     if (row !== undefined) return readSchedule(row)

@@ -45,7 +45,7 @@ export class SearchTurns {
       throw signal.aborted ? gone() : error
     } finally {
       signal.removeEventListener('abort', cancel)
-      // Until the server has taken note of it, the cancel could hit whoever comes next.
+      // Until the server has taken note of it, the cancel could hit the next search.
       await cancelling
     }
   }
@@ -58,5 +58,5 @@ async function rest(tookMs: number): Promise<void> {
 }
 
 function gone(): HoldfastError {
-  return new HoldfastError('closed', 'the search was ended: whoever asked for it is gone')
+  return new HoldfastError('closed', 'the search was ended: its caller is gone')
 }

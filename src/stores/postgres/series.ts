@@ -1,4 +1,4 @@
-// tally, sample and series: what happened and how much stood where, in steps of ten seconds. ◄── client/tally.ts, upkeep/sample.ts
+// tally, sample and series: what happened and how many jobs were in which state, in steps of ten seconds. ◄── client/tally.ts, upkeep/sample.ts
 
 import {
   BUCKET_MS,

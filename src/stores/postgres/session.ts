@@ -1,4 +1,4 @@
-// What every session of ours must have, whatever server, database and role say: how it is asked for at the start, how it is verified,
+// The settings every session of ours must have, whatever server, database and role set: how it is asked for at the start, how it is verified,
 // and how a statement brings it along where a pooler drops what was asked for at the start.
 
 import type { Query } from './exchange.js'
@@ -12,8 +12,8 @@ export type SessionSettings = Readonly<Record<string, string>>
 // Plans must not depend on statistics: a table that was empty when a plan was made may hold millions a minute later.
 // Nothing of ours is found through the search path, and nothing of others should be: a function in public whose arguments fit
 // better than the server's own would be called in its place.
-// Parameters are arrays in which NULL means null, and statements have backslashes in strings that stand for themselves: a role may say
-// otherwise on both.
+// Parameters are arrays in which NULL means null, and statements have backslashes in strings that mean themselves: a role may set
+// both otherwise.
 const SETTINGS: SessionSettings = {
   default_transaction_isolation: 'read committed',
   search_path: 'pg_catalog,pg_temp',

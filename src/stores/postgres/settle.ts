@@ -1,4 +1,4 @@
-// settle: a job leaves `running` for the state that its settlement says, if its fence still matches. ◄── worker/settler.ts,
+// settle: a job leaves `running` for the state of its settlement, if its fence still matches. ◄── worker/settler.ts,
 // upkeep/rescue.ts
 //
 // The fast path sends two statements in one exchange and one commit: a cheap one for successes, which most jobs are, and one for any

@@ -1,4 +1,4 @@
-// standing: what a job's place depends on.
+// standing: why a job waits, and how many jobs are ahead of it.
 
 import { type Standing, WORKER_LIVE_MS } from '../../core/operating.js'
 import type { Database, Send } from './database.js'
@@ -10,7 +10,7 @@ import { workers } from './workers.js'
 const AHEAD_MAX = 10_000
 const WORKERS_MAX = 50
 
-// A row of the line that never moved is found by its job's place, one that moved by its id.
+// A row of ready that never moved is found by its job's position, one that moved by its id.
 const PLACE = statement(
   'standing',
   `
@@ -56,18 +56,19 @@ export async function standing(db: Database, id: string): Promise<Standing | nul
     workers(db),
   ])
   if (job === null || place === undefined) return null
-  const nowMs = Math.floor(Number(place[0]))
-  const ahead = Number(place[2]) + Number(place[3])
+  const [now, isPaused, higher, before, keyHeldBy = null] = place
+  const nowMs = Math.floor(Number(now))
+  const ahead = Number(higher) + Number(before)
   return {
     job,
-    queuePaused: place[1] === 't',
+    queuePaused: isPaused === 't',
     ahead: { count: Math.min(ahead, AHEAD_MAX), isExact: ahead <= AHEAD_MAX },
     parents: await parentsOf(send, job.after),
     workers: everyone
       .filter((worker) => worker.queues.includes(job.queue) && nowMs - worker.seenAt.getTime() <= WORKER_LIVE_MS)
       .slice(0, WORKERS_MAX)
       .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(job.type) })),
-    keyHeldBy: place[4] ?? null,
+    keyHeldBy,
     nowMs,
   }
 }

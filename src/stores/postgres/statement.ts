@@ -9,7 +9,7 @@ export interface Statement {
   readonly sql: string
 }
 
-/** Makes a statement; `:schema` in it stands for the schema's quoted name. */
+/** Makes a statement; `:schema` in it is replaced by the schema's quoted name. */
 export function statement(name: string, sql: string): Statement {
   return { name, sql }
 }

@@ -1,10 +1,10 @@
-// Where jobs stand: the one statement that asks every table for a list of ids.
+// The states of jobs: the one statement that asks every table for a list of ids.
 
 import type { JobState } from '../../core/states.js'
 import type { Send } from './database.js'
 import { arrayOf, statement } from './statement.js'
 
-// A row in ready that never moved is found by its job's place in line, one that moved by its id.
+// A row in ready that never moved is found by its job's position, one that moved by its id.
 const STATES = statement(
   'states',
   `

@@ -41,7 +41,7 @@ import { update } from './update.js'
 import type { WakeUps } from './wake.js'
 import { beat, leave, workers } from './workers.js'
 
-// Names are remembered to save a statement; whoever makes them up by the thousand pays for it again.
+// Names are remembered to save a statement; a program that makes up thousands of names pays for it again.
 const KNOWN_QUEUES_MAX = 10_000
 
 // How long a queue is taken for known: one that was removed meanwhile is listed again after it.
@@ -50,7 +50,7 @@ const REMEMBERED_MS = 60_000
 // How long new names go unlisted after one of them was found to be in somebody's open transaction.
 const ASK_AGAIN_MS = 1_000
 
-// From this age of the oldest snapshot on, claims no longer start at the beginning of the line.
+// From this age of the oldest snapshot on, claims no longer start at the beginning of the backlog.
 const FLOORS_FROM_MS = 5_000
 
 export interface StoreParts {
@@ -235,7 +235,7 @@ export function composeStore({
     health: () => health(db),
     async horizon() {
       const held = await horizon(db)
-      floors.heard(held !== null && held.ageMs >= FLOORS_FROM_MS, performance.now())
+      floors.observe(held !== null && held.ageMs >= FLOORS_FROM_MS, performance.now())
       return held
     },
     endings: (ids) => endings(db, ids),

@@ -7,12 +7,12 @@ import type { Lease } from '../../core/job.js'
 import type { Database } from './database.js'
 import { arrayOf, statement } from './statement.js'
 
-// A row at its first place must be where its job says; of several for one job the moved one counts, else the first.
+// A row at its first place must be at its job's position; of several for one job the moved one counts, else the first.
 const REMOVE_STRAYS = statement(
   'remove_strays',
   `
 WITH seen AS MATERIALIZED (
-  SELECT line.*
+  SELECT head.*
     FROM unnest($1::text[], $2::integer[]) AS asked (queue, amount)
    CROSS JOIN LATERAL (
      SELECT ready.ctid AS place, ready.id, ready.queue, ready.type, ready.priority, ready.position, ready.moved, ready.attempt,
@@ -23,7 +23,7 @@ WITH seen AS MATERIALIZED (
       ORDER BY ready.priority DESC, ready.position
       LIMIT asked.amount
         FOR UPDATE SKIP LOCKED
-   ) AS line
+   ) AS head
 ), judged AS MATERIALIZED (
   SELECT seen.place, seen.id,
          CASE WHEN EXISTS (SELECT FROM :schema.running WHERE running.id = seen.id) THEN 'running'
@@ -40,7 +40,7 @@ WITH seen AS MATERIALIZED (
   DELETE FROM :schema.ready
    WHERE ready.ctid = ANY (ARRAY(SELECT place FROM judged WHERE why IS NOT NULL))
   RETURNING ready.ctid AS place
-), told AS (
+), audited AS (
   INSERT INTO :schema.audit (at, actor, action, job, details)
   SELECT clock_timestamp(), 'holdfast', 'remove_stray', judged.id, json_build_object('why', judged.why)
     FROM removed

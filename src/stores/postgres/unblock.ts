@@ -2,12 +2,12 @@
 //
 // No child is missed, because two looks are certain: one at its parents after the transaction that wrote it has committed, and one at the
 // children of each job after the transaction that ended it has. Whichever of the two commits last, the look behind it sees both. Each
-// look is announced by a row in link_checks, written in the transaction itself, and whoever looks removes it: the process that wrote it,
+// look is announced by a row in link_checks, written in the transaction itself, and the process that looks removes it: the one that wrote it,
 // right after its commit, or promote, when that process died or when the transaction was a caller's own, whose commit nobody sees.
 // A settlement does not announce a look at children it cannot see: a child may be committed while the statement runs. So its
 // process looks a moment later once more (late-looks.ts). If it dies within that moment, the child is found by its own second look:
 // while it is blocked its row stays in link_checks, and promote looks again 15 s after the first time, when every settlement that ran
-// beside that has ended. A server that stood still for longer in the middle of one leaves the child to the sweep in promote.
+// beside that has ended. A server that was frozen for longer in the middle of one leaves the child to the sweep in promote.
 
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'

@@ -30,7 +30,7 @@ WITH moment AS MATERIALIZED (
 ), in_scheduled AS (
   UPDATE :schema.scheduled
      SET priority = coalesce(change.priority, scheduled.priority),
-         -- At once means due now: the next promote puts it in line.
+         -- No time means due now: the next promote makes it ready.
          run_at = CASE WHEN change.has_time THEN coalesce(change.run_at, change.now) ELSE scheduled.run_at END
     FROM change
    WHERE scheduled.id = change.id

@@ -83,7 +83,7 @@ function here(): string {
 /**
  * Makes what the package's own install script would have made: the libraries' short names, which npm cannot
  * pack because they are symbolic links; and the permission to run the programs, which some installers drop.
- * Several processes may do it at once. Raises `unsupported` when something is missing and cannot be made.
+ * Several processes may do it concurrently. Raises `unsupported` when something is missing and cannot be made.
  */
 export async function repairPackage(packageFolder: string): Promise<void> {
   try {

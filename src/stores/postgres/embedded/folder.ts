@@ -136,7 +136,7 @@ export async function placePassword(layout: Layout, draft: string, password: str
   })
 }
 
-// The log is quiet, so 10 MB are months of it; one older file is kept for whoever looks into what happened.
+// The log is quiet, so 10 MB are months of it; one older file is kept for anyone who investigates.
 const LOG_BYTES_MAX = 10 * 1024 * 1024
 
 /** Opens the server's log for appending, after setting aside one that has grown too large. */

@@ -13,7 +13,7 @@ import { programFailed, type Runner, runProgram } from './programs.js'
 /** The server's superuser. */
 export const USER = 'holdfast'
 
-// Attempts are named for the process that makes them, so that those of dead processes can be told and removed.
+// Attempts are named for the process that makes them, so that those of dead processes can be recognised and removed.
 const ATTEMPT = /^\.init-(\d+)-[0-9a-f]+$/
 // No attempt lasts this long: it is over even when a stranger has its process number by now.
 const ATTEMPT_AGE_MS_MAX = 60 * 60_000
@@ -73,7 +73,7 @@ interface Making {
 }
 
 async function runInitdb({ layout, binaries, runner, deadline }: Making, attempt: string): Promise<void> {
-  // A copy, because it must belong to whoever runs initdb, and the real one must not.
+  // A copy, because it must belong to the user that runs initdb, and the real one must not.
   const passwordCopy = join(attempt, 'password')
   await writeFile(passwordCopy, await readPassword(layout), { mode: 0o600 })
   if (runner.user !== null) {

@@ -51,7 +51,7 @@ export async function isPostmaster(pid: number, layout: Layout): Promise<boolean
   return stdout.includes(layout.data)
 }
 
-/** True when a process of that number exists, whoever it belongs to. */
+/** True when a process of that number exists, of any user. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

@@ -18,7 +18,7 @@ export interface EmbeddedConnection {
 /** One process at the server. */
 export interface Presence {
   readonly connection: EmbeddedConnection
-  /** True once the connection has ended, by whoever. */
+  /** True once the connection has ended, on either side. */
   readonly isLost: boolean
   /** Resolves when the connection has ended. */
   readonly lost: Promise<void>
@@ -99,7 +99,7 @@ function dial(connection: EmbeddedConnection): Line {
     stream: () => socket,
   })
   const lost = new Promise<void>((resolve) => socket.once('close', () => resolve()))
-  // The end of the socket says it all; an error event without a listener would end the process.
+  // The end of the socket is signal enough; an error event without a listener would end the process.
   client.on('error', () => {})
   return { client, socket, lost }
 }
@@ -154,7 +154,7 @@ function presenceOn({ client, socket, lost }: Line, connection: EmbeddedConnecti
       await answering
       if (socket.closed) return false
       try {
-        // Our own place is given up first: then of two that leave at once, the second to ask finds nobody there.
+        // Our own place is given up first: then of two that leave concurrently, the second to ask finds nobody there.
         await client.query(LEAVE, [PRESENCE_LOCK])
         return await shutUnlessOccupied(client)
       } catch {
@@ -174,7 +174,7 @@ async function shutUnlessOccupied(client: pg.Client): Promise<boolean> {
     const { rows } = await client.query<{ isLast: boolean }>(SHUT, [PRESENCE_LOCK])
     if (rows[0]!.isLast) return true
     const { rows: others } = await client.query<{ name: string }>(OTHERS, [PRESENCE_LOCK])
-    // Nobody left means that the place that was in the way went away between the two questions: the lock is tried again.
+    // An empty answer means that the place which held the lock went away between the two questions: the lock is tried again.
     const isOccupied = others.some(({ name }) => !isGone(name))
     if (isOccupied || performance.now() > deadline) return false
   }

@@ -1,4 +1,4 @@
-// Starts PostgreSQL's programs as whoever may run them.
+// Starts PostgreSQL's programs as a user that may run them.
 
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { parse } from 'node:path'

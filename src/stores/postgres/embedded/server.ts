@@ -1,5 +1,5 @@
 // Life of an embedded server: the first process to open a folder starts it, apart from itself; others join;
-// each keeps a presence there; when the server dies, whoever is present brings it back; the last to leave stops it.
+// each keeps a presence there; when the server dies, any process that is present brings it back; the last to leave stops it.
 
 import { checkChoice, checkWhole } from '../../../core/check.js'
 import { HoldfastError } from '../../../core/errors.js'
@@ -64,7 +64,7 @@ export async function openEmbedded(folder: string, options: EmbeddedOptions = {}
   return new SharedServer(site, await holdOpen(arrive(site, deadlineIn(site.startTimeoutMs), () => true)))
 }
 
-// The first try comes at once, because most often the server died alone; then ever more rarely.
+// The first try is immediate, because usually only the server died; then ever more rarely.
 const RETURN_DELAY_MS_MIN = 20
 const RETURN_DELAY_MS_MAX = 5_000
 
@@ -137,7 +137,7 @@ class SharedServer implements EmbeddedServer {
       // Spread out, because every process that was present notices at the same moment.
       await pause(delayMs * (0.5 + Math.random()))
       if (this.#closing !== null || !this.#presence.isLost) return
-      // What went wrong is told to the next caller of ensureRunning, who tries the same.
+      // The next caller of ensureRunning receives the error, who tries the same.
       await this.#return().catch(() => {})
     }
   }

@@ -18,7 +18,7 @@ function availableMemoryBytes(): number {
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
-/** These are PostgreSQL's defaults. They are spelled out because everything this queue promises stands on them. */
+/** These are PostgreSQL's defaults. They are spelled out because everything this queue promises depends on them. */
 function durability(): Record<string, string> {
   return { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
 }

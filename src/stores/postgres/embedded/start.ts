@@ -66,7 +66,7 @@ export async function startServer(
   throw notReady(site, await logTail(layout, from))
 }
 
-/** Makes the data folder if it is not there, and says who may run a server on it. */
+/** Makes the data folder if it is not there, and answers which user may run a server on it. */
 async function prepareData({ layout, binaries, asRoot }: Site, deadline: number): Promise<Runner> {
   const runner = await chooseRunner(layout, binaries, asRoot)
   if (await checkData(layout, binaries)) return runner
