@@ -1,5 +1,5 @@
-// How soon one call to the store follows another. Many processes make the same calls, and nobody tells them how many are enough. So
-// each one looks at the age of what its calls find. Fresh finds, or none, mean that enough calls are made, by any process: the gap
+// How soon one call to the store follows another. Many processes make the same calls, and none knows how many are enough. So each
+// one looks at the age of what its calls find. Fresh finds, or none, mean that enough calls are made, by any process: the gap
 // grows. Stale finds mean that too few are made: the gap shrinks. A process that is alone calls often, and eight of them share the
 // calls of one, without knowing of each other.
 //

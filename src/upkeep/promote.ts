@@ -23,7 +23,7 @@ export class Promote {
     this.#deps = deps
   }
 
-  /** How long to wait for what becomes due in so many milliseconds. */
+  /** How long to wait for what becomes due in `dueInMs`. */
   waitFor(dueInMs: number): number {
     return Math.max(dueInMs, this.#pace.waitMs(this.#deps.ports.clock.monotonic()))
   }

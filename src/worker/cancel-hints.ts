@@ -1,4 +1,4 @@
-// What a worker does when it hears that a job should be cancelled. A notification is a hint: anyone who can connect to the
+// What a worker does when it receives a notification that a job should be cancelled. A notification is a hint: anyone who can connect to the
 // database can send one. So the store is asked whether the cancel was really requested, for many hints in one question, and not
 // more often than the gap below, so that a flood of forged hints costs the store no more than a steady trickle.
 
@@ -24,7 +24,7 @@ export interface CancelHintsDeps {
   readonly onWatched: (watch: Watch) => void
 }
 
-/** The hints one worker has heard and not yet looked into. */
+/** The hints one worker has received and not yet looked into. */
 export class CancelHints {
   readonly #deps: CancelHintsDeps
   readonly #contact: Contact
@@ -39,15 +39,15 @@ export class CancelHints {
     this.#contact = new Contact(deps, 'watch')
   }
 
-  /** Somebody says that a cancel of this job was requested. */
-  hear(id: string): void {
+  /** A notification says that a cancel of this job was requested. */
+  receive(id: string): void {
     if (id.length !== ID_LENGTH) return
     if (this.#ids.size < IDS_MAX) this.#ids.add(id)
     else this.#isForAll = true
     this.#lookInTime()
   }
 
-  /** Forgets what it heard, and waits for a look in flight. */
+  /** Forgets what it received, and waits for a look in flight. */
   async stop(): Promise<void> {
     this.#ids.clear()
     this.#timer?.cancel()

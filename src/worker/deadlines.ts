@@ -71,7 +71,7 @@ export class Deadlines {
       this.#deps.onStuck(held)
       return
     }
-    // The grace first: a listener of the signal may end the job at once.
+    // The grace first: a listener of the signal may end the job immediately.
     this.grace(held)
     const { job, limits } = held
     held.abort('timed_out', `attempt ${job.attempt} of "${job.type}" ran longer than ${showMs(limits.timeoutMs ?? 0)}`)

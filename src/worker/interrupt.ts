@@ -8,7 +8,7 @@ import { type Deadlines, GRACE_MS } from './deadlines.js'
 import type { HeldJob } from './held-job.js'
 import { conclude, letGo } from './run.js'
 
-/** Somebody asked to cancel the job: one that waits never starts, one that runs is told and gets its grace. */
+/** Somebody asked to cancel the job: one that waits never starts, one that runs gets the signal and its grace. */
 export function cancelHeld(held: HeldJob, scope: RunScope, deadlines: Deadlines): void {
   if (held.phase === 'waiting') {
     conclude(held, scope, { kind: 'cancelled' })
@@ -39,7 +39,7 @@ export function loseCompleting(held: HeldJob, scope: RunScope, deadlines: Deadli
   loseHeld(held, scope, deadlines)
 }
 
-/** The worker stops: the handler is told, and its worker decides how long to wait. */
+/** The worker stops: the handler gets the signal, and its worker decides how long to wait. */
 export function abortForShutdown(held: HeldJob): void {
   held.abort('shutdown', `the worker is stopping and its drain time is over; job ${held.id} is released`)
 }

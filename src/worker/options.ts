@@ -12,12 +12,12 @@ export interface WorkerOptions {
   readonly handlers: readonly Handler[]
   /** The queues it takes jobs from, each getting its turn. Default: the queues of the handlers' definitions. */
   readonly queues?: readonly string[]
-  /** How many jobs run at once, from 1 to 4,096. Default 10. Handlers that wait for others want more; handlers that
+  /** How many jobs run concurrently, from 1 to 4,096. Default 10. Handlers that wait for others want more; handlers that
    *  compute gain nothing beyond one and make each other late. */
   readonly concurrency?: number
   /** The most jobs claimed ahead of a free slot. Default 1,000, reached only with jobs of a few milliseconds: a worker claims
    *  no further ahead than its slots free up within a tenth of a second, as jobs have run so far, because a job that waits
-   *  here is not run by an idle worker elsewhere. 0 claims only what can start at once. */
+   *  here is not run by an idle worker elsewhere. 0 claims only what can start immediately. */
   readonly prefetch?: number
   /** The most jobs one claim takes. Default 500, at most 5,000. Larger claims cost less for each job and hold the store
    *  longer. */

@@ -9,8 +9,8 @@ import type { Ports, Timer } from '../core/ports.js'
 import { writeNotes } from './notes.js'
 import type { Slots } from './slots.js'
 
-// A cancel from another process arrives within a second even when its wake-up is lost: a job this old is asked about, and
-// at most one round passes before that.
+// A cancel from another process arrives within a second also when no wake-up announces it, as to a busy worker (hearing.ts): a job this
+// old is asked about in every round, and at most one round passes before that. So it takes 700 ms and one answer of the store at most.
 const PATROL_MS = 500
 const WATCHED_AFTER_MS = 200
 

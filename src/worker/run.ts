@@ -15,7 +15,7 @@ import { classifyThrown } from './outcome.js'
 // Long enough not to go round in circles, short enough for a newer worker that is just starting.
 const NEWER_VERSION_DELAY_MS = 10_000
 
-/** Runs a job that has a slot. Returns at once; the scope's `onEnded` hears when it is over. */
+/** Runs a job that has a slot. Returns immediately; the scope's `onEnded` is called when it is over. */
 export function runJob(held: HeldJob, scope: RunScope): void {
   const dead = decideBeforeRun(held, scope.storeTime.nowMs())
   if (dead !== null) {

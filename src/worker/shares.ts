@@ -8,7 +8,7 @@ export interface Share {
   readonly limit: number
 }
 
-/** A queue that was empty gets one part in so many of the room: enough to see that it no longer is. */
+/** A queue that was empty gets one part in this many of the room: enough to see that it no longer is. */
 const DRY_PART = 16
 const NONE: ReadonlySet<string> = new Set()
 

@@ -1,6 +1,6 @@
 // Jobs that were lost together with their worker before: one of them may have killed it.
 //
-// Few suspects run concurrently, and the store is told before each starts, so that a crash blames those that ran and not those that
+// Few suspects run concurrently, and the store is notified before each starts, so that a crash blames those that ran and not those that
 // waited beside them. A suspect that would be dead after one more crash is on its last chance: it is the only suspect until its
 // settlement is confirmed, so no other suspect's crash is ever its death.
 

@@ -1,7 +1,8 @@
 // A worker, and the life of a job in its hands:
 //
-//   fetcher.ts    claims it, in fair turns over the queues (shares.ts), and is woken by the store
-//   slots.ts      keeps it (held-job.ts) until a slot is free, and starts it
+//   fetcher.ts    claims it, in fair turns over the queues (shares.ts), woken by the store or by itself (hearing.ts)
+//   slots.ts      keeps it (held-job.ts) until a slot is free, and starts it; prefetch.ts has those that wait, suspects.ts those
+//                 that were lost with a worker before
 //   run.ts        checks its payload, calls its handler with a context (context.ts), and reads how it ended (outcome.ts)
 //   settler.ts    sends what becomes of it, together with others, until the store confirms
 //
@@ -9,7 +10,7 @@
 //
 //   heartbeat.ts  extends its lease (lease-table.ts, lease-keeper.ts) from a thread of its own (heartbeat-thread.ts)
 //   deadlines.ts  ends its patience when the timeout is over
-//   cancel-hints.ts  hears that it may have been cancelled, and asks the store
+//   cancel-hints.ts  learns that it may have been cancelled, and asks the store
 //   patrol.ts     asks whether it was cancelled, writes its notes (notes.ts), and gives back what waits too long
 //   interrupt.ts  tells it to stop: a cancel, a lost lease, a shutdown
 //   life-sign.ts  shows that the worker lives
@@ -59,7 +60,7 @@ export interface WorkerDeps {
   readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
-  /** False while nobody hears events: those about single jobs are not made then. */
+  /** False while events have no listener: those about single jobs are not made then. */
   readonly hasListeners: () => boolean
   /** The version of the package, shown with the worker. */
   readonly version: string
@@ -67,7 +68,7 @@ export interface WorkerDeps {
   readonly pid: number
   /** Counts what this worker does. */
   readonly tally?: TallySink
-  /** Told when a settlement makes a job due in so many milliseconds, so that upkeep in this process is there in time. */
+  /** Called when a settlement makes a job due after `dueInMs`, so that upkeep in this process promotes it in time. */
   readonly onDueIn?: (dueInMs: number) => void
   readonly tracer?: JobTracer | null
 }
@@ -89,7 +90,7 @@ export class Worker {
   readonly #lifeSign: LifeSign
   readonly #listener: StoreListener = {
     ready: (queue, isOwnEnqueue) => this.#fetcher.wake(queue, isOwnEnqueue),
-    cancel: (id) => this.#cancelHints.hear(id),
+    cancel: (id) => this.#cancelHints.receive(id),
   }
   readonly #drainOver = new AbortController()
   #drainTimer: Timer | null = null
@@ -209,7 +210,7 @@ export class Worker {
     return this.#state === 'started'
   }
 
-  /** How many jobs it runs at once at most, and how many it runs now. */
+  /** How many jobs it runs concurrently at most, and how many it runs now. */
   get concurrency(): number {
     return this.#settings.concurrency
   }
@@ -218,12 +219,12 @@ export class Worker {
     return this.#slots.running.length
   }
 
-  /** Resolves when a claim under way has been answered, for a worker with idle slots; null when there is none to wait for. */
+  /** Resolves when a claim in flight has been answered, for a worker with idle slots; null when there is none to wait for. */
   claimInFlight(): Promise<void> | null {
     return this.#state === 'started' ? this.#fetcher.claimInFlight() : null
   }
 
-  /** Takes the first of these jobs as they are enqueued in this process, if it is idle; null when it is not. */
+  /** Reserves idle slots for the first of these jobs, which this process enqueues; null when it has none. */
   reserve(jobs: readonly NewJob[]): Reservation | null {
     return this.#state === 'started' ? this.#fetcher.reserve(jobs) : null
   }

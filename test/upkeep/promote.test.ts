@@ -47,7 +47,7 @@ describe('promote', () => {
     expect([before, (await stage.get(id)).state]).toEqual(['scheduled', 'ready'])
   })
 
-  test('a great many due at once are promoted in bounded calls, none left behind', async () => {
+  test('a great many due at the same time are promoted in bounded calls, none left behind', async () => {
     const stage = openStage()
     for (let index = 0; index < 4_500; index++) await stage.enqueue({ when: { delayMs: 1_000 } })
     const upkeep = stage.upkeep()

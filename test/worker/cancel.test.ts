@@ -3,7 +3,7 @@ import type { Store } from '../../src/core/store.js'
 import { gate, openStage, type Stage, unavailable, whenAborted, work } from './stage.js'
 
 describe('cancel while a job runs', () => {
-  test('the signal fires at once with job_cancelled, and throwing ends the job as cancelled', async () => {
+  test('the signal fires immediately with job_cancelled, and throwing ends the job as cancelled', async () => {
     const stage = openStage()
     const id = await stage.enqueue()
     let reason: unknown

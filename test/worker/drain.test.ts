@@ -22,7 +22,7 @@ describe('stop', () => {
     expect(await stage.store.workers()).toEqual([])
   })
 
-  test('jobs that waited for a slot are given back at once, their attempt too', async () => {
+  test('jobs that waited for a slot are given back immediately, their attempt too', async () => {
     const stage = openStage()
     const ids = [await stage.enqueue(), await stage.enqueue(), await stage.enqueue()]
     const end = gate()
@@ -132,7 +132,7 @@ describe('stop', () => {
     await expect(Promise.all([first, second])).resolves.toBeDefined()
   })
 
-  test('a worker that never started stops at once and cannot start any more', async () => {
+  test('a worker that never started stops immediately and cannot start any more', async () => {
     const stage = openStage()
     const worker = stage.worker({ handlers: [work(() => {})] })
 

@@ -164,7 +164,7 @@ describe('shares of a claim', () => {
     expect(stage.heard('job.settled')).toHaveLength(400)
   })
 
-  test('a queue that was empty and fills gets its part at once', async () => {
+  test('a queue that was empty and fills gets its part immediately', async () => {
     const stage = openStage()
     for (let index = 0; index < 400; index++) await stage.enqueue({ queue: 'busy' })
     const order: string[] = []
@@ -212,7 +212,7 @@ describe('shares of a claim', () => {
 })
 
 describe('when the fetcher asks', () => {
-  test('an idle worker looks less and less often, and a wake-up is answered at once', async () => {
+  test('an idle worker looks less and less often, and a wake-up is answered immediately', async () => {
     const stage = openStage()
     let calls = 0
     const worker = stage.worker({ handlers: [work(() => void calls++)] })

@@ -92,7 +92,7 @@ describe('how an attempt ends', () => {
     expect(await stage.get(id)).toMatchObject({ state: 'dead', reason: 'attempts', attempt: 4 })
   })
 
-  test('DropJob goes to the dead-letter queue at once', async () => {
+  test('DropJob goes to the dead-letter queue immediately', async () => {
     const stage = openStage()
     const id = await stage.enqueue()
     const worker = stage.worker({

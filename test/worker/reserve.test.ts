@@ -60,7 +60,7 @@ describe('an idle worker', () => {
     const memory = memoryStore({ clock })
     let fail: (error: Error) => void = () => {}
     let isFirst = true
-    // Nothing wakes it, and the first enqueue is answered only when the test says so.
+    // Nothing wakes it, and the first enqueue is answered only when the test fails it.
     const store: Store = {
       ...memory,
       listen: () => () => {},
@@ -110,7 +110,7 @@ describe('an idle worker', () => {
     expect(await holdfast.enqueue(work, 1, { queue: 'elsewhere' })).toMatchObject({ state: 'ready' })
   })
 
-  test('runs jobs in the order they were enqueued, whether they stood in line or not', async () => {
+  test('runs jobs in the order they were enqueued, whether they waited in the queue or not', async () => {
     const { holdfast } = await open()
     const ran: number[] = []
     let tell: () => void = () => {}
@@ -130,7 +130,7 @@ describe('an idle worker', () => {
     expect(ran).toEqual(Array.from({ length: 200 }, (_, n) => n))
   })
 
-  test('gets nothing with the enqueue while a claim is under way: others may stand in line', async () => {
+  test('gets nothing with the enqueue while a claim is under way: others may wait before it', async () => {
     let answer: () => void = () => {}
     const mayAnswer = new Promise<void>((resolve) => {
       answer = resolve

@@ -8,7 +8,7 @@ import { openStage, type Stage } from './stage.js'
 const METHODS: readonly (keyof Store)[] = ['claim', 'settle', 'extend', 'watch', 'note', 'promote', 'expired', 'begin']
 
 // Three workers, jobs that succeed, fail, snooze and take their time, and a store that comes and goes. Outages stay
-// shorter than a lease, so whatever happens no job may run twice at once, and in the end every job is settled.
+// shorter than a lease, so whatever happens no job may run twice concurrently, and in the end every job is settled.
 test.each([1, 2, 3, 4, 5, 6])(
   'a store that comes and goes loses nothing and doubles nothing (seed %i)',
   async (seed) => {

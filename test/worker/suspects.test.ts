@@ -55,7 +55,7 @@ describe('jobs that were lost with their worker before', () => {
     for (const id of suspects) expect(await stage.get(id)).toMatchObject({ state: 'succeeded', crashes: 1 })
   })
 
-  test('the store is told before the handler of one starts', async () => {
+  test('the store is notified before the handler of one starts', async () => {
     const stage = openStage()
     await enqueueSuspects(stage, 1)
     const begunBefore = stage.calls('begin')

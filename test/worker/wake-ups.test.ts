@@ -223,7 +223,7 @@ describe('a busy worker', () => {
     expect((await stage.get(id)).state).toBe('succeeded')
   })
 
-  test('is told of a cancel within a second although no wake-up reaches it', async () => {
+  test('learns of a cancel within a second although no wake-up reaches it', async () => {
     const stage = openStage()
     const { store, mutes } = otherProcess(stage)
     let abortedMs: number | null = null

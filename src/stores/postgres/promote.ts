@@ -1,4 +1,4 @@
-// promote: what is due takes its place in line. ◄── upkeep/promote.ts
+// promote: due jobs become ready. ◄── upkeep/promote.ts
 
 import type { Promotion } from '../../core/upkeep-store.js'
 import { cancelKept } from './cancel.js'
@@ -7,7 +7,7 @@ import { checkLinks } from './late-looks.js'
 import { readJson, readMs, statement } from './statement.js'
 import { unblock } from './unblock.js'
 
-// Timed jobs go before the untimed backlog: their places count from far below zero. A retry goes to the end of the line.
+// Timed jobs go before the untimed backlog: their places count from far below zero. A retry goes to the end of the backlog.
 const PROMOTE = statement(
   'promote',
   `
@@ -87,18 +87,19 @@ export async function promote(
   onAsked: (id: string) => void,
 ): Promise<Promotion> {
   const [row] = await send(PROMOTE, [db.now(), limit])
-  const queues = new Set((readJson(row![1]) ?? []) as string[])
-  const kept = (readJson(row![6]) ?? []) as string[]
+  const [promoted, queueNames, nextDue, late, hasChecks, hasParents, keptIds] = row!
+  const queues = new Set((readJson(queueNames) ?? []) as string[])
+  const kept = (readJson(keptIds) ?? []) as string[]
   if (kept.length > 0) await cancelKept(db, send, kept, { asked: onAsked, ready: (queue) => queues.add(queue) })
   const onReady = (queue: string) => queues.add(queue)
-  const checked = row![4] === 't' ? await checkLinks(db, send, limit, onReady) : 0
-  const swept = row![5] === 't' ? await sweepLinks(db, send, sweep, limit, onReady) : 0
-  const nextDueMs = readMs(row![2])
+  const checked = hasChecks === 't' ? await checkLinks(db, send, limit, onReady) : 0
+  const swept = hasParents === 't' ? await sweepLinks(db, send, sweep, limit, onReady) : 0
+  const nextDueMs = readMs(nextDue)
   return {
-    promoted: Number(row![0]) + checked + swept,
+    promoted: Number(promoted) + checked + swept,
     queues: [...queues],
     nextDueMs: nextDueMs === null ? null : Math.max(0, nextDueMs),
-    lateMs: readMs(row![3]),
+    lateMs: readMs(late),
   }
 }
 
@@ -114,8 +115,9 @@ async function sweepLinks(
   const links = await send(SWEEP, [sweep.parent, sweep.child, limit])
   const last = links.at(-1)
   const isAtEnd = links.length < limit || last === undefined
-  sweep.parent = isAtEnd ? FIRST : last[0]!
-  sweep.child = isAtEnd ? FIRST : last[1]!
+  const [parent, child] = isAtEnd ? [FIRST, FIRST] : last
+  sweep.parent = parent!
+  sweep.child = child!
   const children = [...new Set(links.filter(([, , isOver]) => isOver === 'true').map(([, child]) => child!))]
   const states = await unblock(db, send, children, [], onReady)
   return [...states.values()].filter((state) => state === 'ready').length
