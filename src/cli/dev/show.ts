@@ -1,8 +1,7 @@
 // Enqueues the examples: one of each when dev starts, and a trickle of them afterwards, so that something lives.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EnqueueResult } from '../../client/enqueue-many.js'
-import type { EnqueueOptions } from '../../client/enqueue-options.js'
+import type { EnqueueOptions, EnqueueResult } from '../../client/prepare.js'
 import type { JobDefinition } from '../../core/definition.js'
 import { isFinished } from '../../core/states.js'
 import type { Holdfast } from '../../holdfast.js'
