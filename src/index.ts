@@ -2,18 +2,11 @@
 
 export type { BulkPreview, BulkRequest, BulksOptions } from './client/bulk.js'
 export type { Client } from './client/client.js'
+export type { LimitOptions } from './client/define-job.js'
 export { type CheckedJobOptions, defineJob, type JobOptions } from './client/define-job.js'
-export type {
-  EnqueueEntries,
-  EnqueueManyOptions,
-  EnqueueResult,
-  EnqueueTogetherOptions,
-  EntryOptions,
-} from './client/enqueue-many.js'
-export type { EnqueueOptions, JobTarget } from './client/enqueue-options.js'
+export type { EnqueueEntries, EnqueueManyOptions, EnqueueTogetherOptions, EntryOptions } from './client/enqueue-many.js'
 export type { FilterOptions } from './client/filter-options.js'
 export type { CreatedKey, KeyOptions } from './client/keys.js'
-export type { LimitOptions } from './client/limit-options.js'
 export type {
   AuditNote,
   AuditOptions,
@@ -34,6 +27,7 @@ export type {
   Updated,
   UpdateOptions,
 } from './client/operate.js'
+export type { EnqueueOptions, EnqueueResult, JobTarget } from './client/prepare.js'
 export type { CronOptions, ScheduleOptions, ScheduleStatus } from './client/schedules.js'
 export type { WaitOptions } from './client/wait.js'
 export { type ConnectOptions, connect } from './connect.js'

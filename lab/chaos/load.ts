@@ -2,7 +2,7 @@
 // an operator who cancels and revives.
 
 import { join } from 'node:path'
-import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
+import type { EnqueueOptions } from '../../src/client/prepare.js'
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'

@@ -2,7 +2,7 @@
 // holds a snapshot. They enqueue through the product, in transactions of their own.
 
 import type pg from 'pg'
-import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
+import type { EnqueueOptions } from '../../src/client/prepare.js'
 import type { Holdfast } from '../../src/holdfast.js'
 import type { GeneratedPayload } from '../gen/mix.js'
 import type { Recorder } from '../gen/recorder.js'

@@ -1,6 +1,6 @@
 // A process that enqueues on time, whether the store keeps up or not: a call counts from the moment it was due.
 
-import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
+import type { EnqueueOptions } from '../../src/client/prepare.js'
 import { connect, type Holdfast } from '../../src/index.js'
 import type { Message } from '../bench/children.js'
 import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../bench/parent.js'

@@ -1,6 +1,6 @@
 // What producers and operators do in a run, through whichever process is there.
 
-import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
+import type { EnqueueOptions } from '../../src/client/prepare.js'
 import { isHoldfastError } from '../../src/core/errors.js'
 import { allows } from '../../src/core/states.js'
 import { DEFINITIONS } from './behaviours.js'

@@ -1,4 +1,4 @@
-// The client: enqueue jobs, wait for them, and operate on them (operations.ts).
+// The client: enqueues jobs and waits for them; operator-calls.ts has the rest. ◄── the caller · next: prepare.ts, group-commit.ts
 
 import { NAME_LENGTH_MAX } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
@@ -15,23 +15,28 @@ import type { JobTracer, TracedEnqueue } from '../core/tracer.js'
 import { DEFAULT_QUEUE } from './define-job.js'
 import {
   acceptMany,
-  acceptOne,
   type EnqueueEntries,
   type EnqueueManyOptions,
-  type EnqueueResult,
   type EnqueueTogetherOptions,
   type Many,
+  ManyWriter,
   prepareMixed,
   prepareSame,
 } from './enqueue-many.js'
-import type { EnqueueOptions, JobTarget } from './enqueue-options.js'
 import type { Events } from './events.js'
-import { GroupCommit, type GroupCommitOptions } from './group-commit.js'
+import { GroupCommit } from './group-commit.js'
+import { KeyedGroupCommit } from './keyed-group-commit.js'
 import { type ByOption, resolveBy } from './operate.js'
-import { Operations } from './operations.js'
-import { type Preparation, prepareJob } from './prepare.js'
+import { OperatorCalls } from './operator-calls.js'
+import {
+  acceptOne,
+  type EnqueueOptions,
+  type EnqueueResult,
+  type JobTarget,
+  type Preparation,
+  prepareJob,
+} from './prepare.js'
 import { scheduledJob } from './schedules.js'
-import { aborted, writeWithRetries } from './store-retry.js'
 import type { StoreTime } from './store-time.js'
 import { type WaitOptions, Waits } from './wait.js'
 
@@ -64,45 +69,37 @@ export interface ClientSettings {
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024
 
 /** Everything a program can ask of a queue, short of running its jobs. */
-export class Client extends Operations {
+export class Client extends OperatorCalls {
   readonly #deps: ClientDeps
-  readonly #settings: ClientSettings
   readonly #preparation: Preparation
   readonly #group: GroupCommit<EnqueueResult>
-  readonly #keyedGroup: GroupCommit<EnqueueResult>
-  readonly #keyedManyGroup: GroupCommit<readonly Enqueued[]>
-  /** Calls of enqueueMany without keys that are not answered yet. */
-  readonly #underWay = new Set<Promise<unknown>>()
+  readonly #keyedGroup: KeyedGroupCommit<EnqueueResult>
+  readonly #many: ManyWriter
   readonly #waits: Waits
 
   constructor(deps: ClientDeps, settings: ClientSettings) {
     const { store, ports, events, time } = deps
-    const { payloadBytesMax } = settings
+    const { payloadBytesMax, bufferJobsMax } = settings
     const nextId = idMaker(() => time.nowMs(), ports.random)
     super({ ...deps, payloadBytesMax, nextId })
     this.#deps = deps
-    this.#settings = settings
     this.#preparation = { nextId, payloadBytesMax, trace: null }
     const bufferBytesMax = Math.max(BUFFER_BYTES_MAX, payloadBytesMax)
-    const options: GroupCommitOptions = {
-      bufferJobsMax: settings.bufferJobsMax,
+    const options = {
+      bufferJobsMax,
       bufferBytesMax,
-      // Half of the room is for the others.
-      heldJobsMax: Math.ceil(settings.bufferJobsMax / 2),
+      // Half of the room is for calls whose keys are free.
+      heldJobsMax: Math.ceil(bufferJobsMax / 2),
       heldBytesMax: bufferBytesMax / 2,
       timeoutMs: settings.enqueueTimeoutMs,
     }
     const common = { store, ports, emit: events.emit }
     const accept = ([job]: readonly NewJob[], [answer]: readonly Enqueued[]) => this.#note(job!, acceptOne(answer!))
     this.#group = new GroupCommit({ ...common, accept, workers: deps.workers }, options)
-    // A key may be held by a transaction that is open elsewhere: only calls with keys wait for it.
+    // Jobs that refer to others, by a key or as their parents, may have to wait for them. They are written apart, so that no other waits.
     const workers: LocalWorkers = { ...deps.workers, claimInFlight: () => null, reserve: () => null }
-    this.#keyedGroup = new GroupCommit({ ...common, accept, workers }, options)
-    this.#keyedManyGroup = new GroupCommit(
-      { ...common, accept: (_, answers) => answers, workers },
-      // Their number is bounded only while they wait for held keys: whoever calls enqueueMany has all of its jobs in memory anyway.
-      { ...options, bufferJobsMax: Number.POSITIVE_INFINITY, bufferBytesMax: Number.POSITIVE_INFINITY },
-    )
+    this.#keyedGroup = new KeyedGroupCommit({ ...common, accept, workers }, options)
+    this.#many = new ManyWriter({ ...common, workers }, options)
     this.#waits = new Waits({ store, ports, events })
   }
 
@@ -119,49 +116,43 @@ export class Client extends Operations {
   enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult>
   enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult> {
     const { tracer } = this.#deps
-    if (!tracer) return this.#prepareOne(this.#preparation, target, payload, options)
+    if (!tracer) return this.#enqueueOne(this.#preparation, target, payload, options)
     return tracer.enqueue(tracedTarget(target, 1, options?.queue), (trace) =>
-      this.#prepareOne({ ...this.#preparation, trace }, target, payload, options),
+      this.#enqueueOne({ ...this.#preparation, trace }, target, payload, options),
     )
   }
 
-  #prepareOne(
+  #enqueueOne(
     preparation: Preparation,
     target: JobTarget,
     payload: unknown,
     options: EnqueueOptions | undefined,
   ): Promise<EnqueueResult> {
-    // Not an async function: of an enqueue that is written at once the promise of the group is all there is to wait for.
+    // Not an async function: it returns the group's own promise, and adds none to each enqueue.
     try {
       this.open()
       this.#deps.time.refresh()
+      const startedMs = this.#deps.events.isHeard ? this.#deps.ports.clock.monotonic() : null
       const made = prepareJob(preparation, target, payload, options)
-      if (!(made instanceof Promise)) return this.#enqueueOne(made, options)
-      return made.then((job) => this.#enqueueOne(job, options))
+      if (!(made instanceof Promise)) return this.#sendOne(made, options, startedMs)
+      return made.then((job) => this.#sendOne(job, options, startedMs))
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
-  #enqueueOne(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
-    if (this.#deps.events.isHeard) return this.#enqueueHeard(job, options)
-    return this.#send(job, options)
+  #sendOne(job: NewJob, options: EnqueueOptions | undefined, startedMs: number | null): Promise<EnqueueResult> {
+    const sent =
+      options?.tx === undefined ? this.#groupOf(job).enqueue([job], options?.signal) : this.#writeInside(job, options)
+    return startedMs === null ? sent : sent.then((result) => this.#report([job], [result], startedMs)[0]!)
   }
 
-  async #enqueueHeard(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
-    const startedMs = this.#deps.ports.clock.monotonic()
-    const result = await this.#send(job, options)
-    this.#tell([job], [result], startedMs)
-    return result
+  #groupOf({ idempotencyKey, after }: NewJob): GroupCommit<EnqueueResult> {
+    return idempotencyKey === null && after.length === 0 ? this.#group : this.#keyedGroup
   }
 
-  #send(job: NewJob, options: EnqueueOptions | undefined): Promise<EnqueueResult> {
-    if (options?.tx !== undefined) return this.#enqueueInside(job, options)
-    return (job.idempotencyKey === null ? this.#group : this.#keyedGroup).enqueue([job], options?.signal)
-  }
-
-  async #enqueueInside(job: NewJob, { tx, signal }: EnqueueOptions): Promise<EnqueueResult> {
-    const [answer] = await this.#write({ jobs: [job], tx, signal })
+  async #writeInside(job: NewJob, { tx, signal }: EnqueueOptions): Promise<EnqueueResult> {
+    const [answer] = await this.#many.write({ jobs: [job], tx, signal })
     return this.#note(job, acceptOne(answer!))
   }
 
@@ -195,52 +186,36 @@ export class Client extends Operations {
         ? prepareMixed(preparation, first, second as EnqueueTogetherOptions)
         : prepareSame(preparation, first as JobTarget, second, third)
     const { tracer } = this.#deps
-    if (!tracer) return this.#writeMany(prepare(this.#preparation))
+    if (!tracer) return this.#enqueueAll(prepare(this.#preparation))
     const count = Array.isArray(first) ? first.length : Array.isArray(second) ? second.length : 0
     const target = Array.isArray(first) ? null : (first as JobTarget)
     return tracer.enqueue(tracedTarget(target, count, third?.queue), (trace) =>
-      this.#writeMany(prepare({ ...this.#preparation, trace })),
+      this.#enqueueAll(prepare({ ...this.#preparation, trace })),
     )
   }
 
-  async #writeMany(prepared: Promise<Many>): Promise<readonly EnqueueResult[]> {
+  async #enqueueAll(prepared: Promise<Many>): Promise<readonly EnqueueResult[]> {
     const startedMs = this.#deps.ports.clock.monotonic()
     const many = await prepared
     // It may have been closed meanwhile.
     this.open()
     if (many.jobs.length === 0) return []
-    const results = acceptMany(await this.#write(many))
+    const results = acceptMany(await this.#many.write(many))
     this.#deps.time.refresh()
     many.jobs.forEach((job, index) => {
       this.#note(job, results[index]!)
     })
-    if (this.#deps.events.isHeard) this.#tell(many.jobs, results, startedMs)
-    return results
+    return this.#deps.events.isHeard ? this.#report(many.jobs, results, startedMs) : results
   }
 
-  #tell(jobs: readonly NewJob[], results: readonly EnqueueResult[], startedMs: number): void {
-    this.#deps.events.emit({
-      name: 'enqueue.answered',
-      tookMs: this.#deps.ports.clock.monotonic() - startedMs,
-      jobs: jobs.map(({ type, queue }, index) => {
-        const { id, created } = results[index]!
-        return { id, type, queue, created }
-      }),
+  #report(jobs: readonly NewJob[], results: readonly EnqueueResult[], startedMs: number): readonly EnqueueResult[] {
+    const tookMs = this.#deps.ports.clock.monotonic() - startedMs
+    const answered = jobs.map(({ type, queue }, index) => {
+      const { id, created } = results[index]!
+      return { id, type, queue, created }
     })
-  }
-
-  async #write({ jobs, tx, signal }: Many): ReturnType<JobStore['enqueue']> {
-    const { store, ports, events } = this.#deps
-    if (tx !== undefined) {
-      // The transaction is the caller's: after a failure it is the caller who begins it again.
-      if (signal?.aborted) throw aborted(jobs, 'no')
-      return store.enqueue(jobs, { tx })
-    }
-    if (jobs.some(({ idempotencyKey }) => idempotencyKey !== null)) return this.#keyedManyGroup.enqueue(jobs, signal)
-    const timeoutMs = this.#settings.enqueueTimeoutMs
-    const written = writeWithRetries({ store, ports, emit: events.emit }, jobs, { timeoutMs, signal })
-    this.#underWay.add(written)
-    return written.finally(() => this.#underWay.delete(written))
+    this.#deps.events.emit({ name: 'enqueue.answered', tookMs, jobs: answered })
+    return results
   }
 
   #note(job: NewJob, result: EnqueueResult): EnqueueResult {
@@ -265,7 +240,7 @@ export class Client extends Operations {
     const by = resolveBy('runSchedule', options)
     const store = this.open()
     const job = await scheduledJob(store, name, this.#preparation.nextId())
-    // First: a run that is not written down is worse than a line about a run that did not come about.
+    // First: a run that is not recorded is worse than a line about a run that did not happen.
     await store.record({ actor: by, action: 'run schedule', job: job.id, target: name })
     return this.#group.enqueue([job])
   }
@@ -287,8 +262,7 @@ export class Client extends Operations {
   async close(): Promise<void> {
     this.shut()
     this.#waits.close()
-    await Promise.all([this.#group, this.#keyedGroup, this.#keyedManyGroup].map((group) => group.close()))
-    await Promise.allSettled(this.#underWay)
+    await Promise.all([this.#group, this.#keyedGroup, this.#many].map((group) => group.close()))
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -1,16 +1,35 @@
-// Defining a job: its type, the shape of its payload and the settings its jobs start with.
+// Defining a job: its type, the shape of its payload and the settings its jobs start with. ◄── the caller's module · next: client.ts
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { checkKeys, checkName, checkTags, checkWhole } from '../core/check.js'
 import type { Handler, HandlerFunction, JobDefinition } from '../core/definition.js'
+import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
-import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
+import { ATTEMPTS_MAX, type JobLimits } from '../core/limits.js'
+import { type RetryOptions, resolveRetry } from '../core/retry.js'
 
 /** The queue of jobs whose definition and enqueue name none. */
 export const DEFAULT_QUEUE = 'default'
 const PRIORITY_MIN = -32_768
 const PRIORITY_MAX = 32_767
 const VERSION_MAX = 1_000
+
+/** What bounds a job. What is left out is inherited: the enqueue's bounds win over the definition's, those over the
+ *  queue's, those over the defaults. */
+export interface LimitOptions {
+  /** How often the job is tried before it is dead, from 1 to 10,000. Default 25. */
+  readonly maxAttempts?: number
+  /** How failed attempts are spaced. Default exponential from 1 s to 1 h with full jitter. */
+  readonly retry?: RetryOptions
+  /** How long one attempt may run; null lets it run for ever. Default '1h'. Shorter frees a stuck slot sooner and cuts
+   *  slow work off. */
+  readonly timeout?: Duration | null
+  /** How old the job may be before it is dead instead of run; null for no bound, which is the default. */
+  readonly maxAge?: Duration | null
+}
+
+/** The names of these options, for those that take them together with their own. */
+export const LIMIT_OPTIONS = ['maxAttempts', 'retry', 'timeout', 'maxAge'] as const
 
 /** What jobs of one definition have in common. */
 export interface JobOptions extends LimitOptions {
@@ -71,6 +90,21 @@ export function defineJob(
     handle: (run) => bind(definition, run),
   }
   return Object.freeze(definition)
+}
+
+/** Checks the bounds among `options` and gives them in the form stores keep: absent ones stay absent. */
+export function resolveLimitOptions(options: LimitOptions): JobLimits {
+  const { maxAttempts, retry, timeout, maxAge } = options
+  return {
+    ...(maxAttempts === undefined ? {} : { maxAttempts: checkWhole('maxAttempts', maxAttempts, 1, ATTEMPTS_MAX) }),
+    ...(retry === undefined ? {} : { retry: resolveRetry('retry', retry) }),
+    ...(timeout === undefined ? {} : { timeoutMs: boundMs('timeout', timeout) }),
+    ...(maxAge === undefined ? {} : { maxAgeMs: boundMs('maxAge', maxAge) }),
+  }
+}
+
+function boundMs(name: string, value: Duration | null): number | null {
+  return value === null ? null : durationMs(value, { name, minMs: 1 })
 }
 
 /** Raises `invalid_option` unless `value` can be a job's priority. */

@@ -1,26 +1,28 @@
-// Many jobs in one call and one transaction.
+// Many jobs in one call and one transaction. ◄── client.ts
 
 import { checkKeys } from '../core/check.js'
+import { Contact } from '../core/contact.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, isHoldfastError, show } from '../core/errors.js'
+import type { Emit } from '../core/events.js'
 import type { Enqueued, NewJob } from '../core/job.js'
-import { BATCH_MAX, type Queryable } from '../core/job-store.js'
-import type { JobState } from '../core/states.js'
-import { checkSignal, checkTx, type EnqueueOptions, type JobTarget } from './enqueue-options.js'
-import { type Preparation, prepareJob } from './prepare.js'
+import { BATCH_MAX, type JobStore, type Queryable } from '../core/job-store.js'
+import type { LocalWorkers } from '../core/reserve.js'
+import { type Ports, sleep } from '../core/ports.js'
+import { aborted, gaveUp } from './enqueue-errors.js'
+import { KeyedGroupCommit, type KeyedGroupCommitOptions } from './keyed-group-commit.js'
+import {
+  checkSignal,
+  checkTx,
+  type EnqueueOptions,
+  type EnqueueResult,
+  type JobTarget,
+  type Preparation,
+  prepareJob,
+} from './prepare.js'
 
 /** The most bytes of payload one call takes. */
 const MANY_BYTES_MAX = 64 * 1024 * 1024
-
-/** What an enqueue came to. */
-export interface EnqueueResult {
-  /** Of the new job, or of the one that has the idempotency key. */
-  readonly id: string
-  /** False when the idempotency key was taken, so that nothing was written. */
-  readonly created: boolean
-  /** Where that job stands. */
-  readonly state: JobState
-}
 
 /** Options for the many jobs of one definition: an idempotency key names one job and has no place here. */
 export type EnqueueManyOptions = Omit<EnqueueOptions, 'idempotencyKey'>
@@ -161,16 +163,92 @@ export function acceptMany(answers: readonly Enqueued[]): readonly EnqueueResult
   )
 }
 
-/** The answer for one job; raises `unknown_parent`. */
-export function acceptOne(answer: Enqueued): EnqueueResult {
-  if (!('unknownParent' in answer)) return answer.claimed === undefined ? answer : withoutClaim(answer)
-  throw new HoldfastError(
-    'unknown_parent',
-    `job ${answer.id} was not enqueued: it comes after job ${answer.unknownParent}, which does not exist`,
-    { details: { id: answer.id, parent: answer.unknownParent } },
-  )
+interface ManyWriterDeps {
+  readonly store: JobStore
+  readonly ports: Ports
+  readonly emit: Emit
+  readonly workers: LocalWorkers
 }
 
-function withoutClaim({ id, created, state }: EnqueueResult): EnqueueResult {
-  return { id, created, state }
+/** Writes the jobs of one call in one transaction: those without keys immediately, those with keys in groups. */
+export class ManyWriter {
+  readonly #deps: ManyWriterDeps
+  readonly #timeoutMs: number
+  readonly #keyed: KeyedGroupCommit<readonly Enqueued[]>
+  /** Calls without keys that are not answered yet. */
+  readonly #inFlight = new Set<Promise<unknown>>()
+
+  constructor(deps: ManyWriterDeps, options: KeyedGroupCommitOptions) {
+    this.#deps = deps
+    this.#timeoutMs = options.timeoutMs
+    this.#keyed = new KeyedGroupCommit(
+      { ...deps, accept: (_, answers) => answers },
+      // Their number is bounded only while they wait for held keys: the caller of enqueueMany has all of its jobs in memory anyway.
+      { ...options, bufferJobsMax: Number.POSITIVE_INFINITY, bufferBytesMax: Number.POSITIVE_INFINITY },
+    )
+  }
+
+  write({ jobs, tx, signal }: Many): Promise<readonly Enqueued[]> {
+    if (signal?.aborted) return Promise.reject(aborted(jobs, 'no'))
+    // The transaction is the caller's: after a failure the caller begins it again.
+    if (tx !== undefined) return this.#deps.store.enqueue(jobs, { tx })
+    if (jobs.some(({ idempotencyKey }) => idempotencyKey !== null)) return this.#keyed.enqueue(jobs, signal)
+    const written = this.#writeInTime(jobs, signal)
+    this.#inFlight.add(written)
+    return written.finally(() => this.#inFlight.delete(written))
+  }
+
+  /** Resolves when every call has been answered. */
+  async close(): Promise<void> {
+    await this.#keyed.close()
+    await Promise.allSettled(this.#inFlight)
+  }
+
+  /** Raises `store_unavailable` after the timeout and `aborted` when the signal fires, also while the store owes an answer. */
+  async #writeInTime(jobs: readonly NewJob[], signal: AbortSignal | undefined): Promise<readonly Enqueued[]> {
+    const tries: Tries = { isOver: false, lastError: null }
+    let stop = () => {}
+    const ended = new Promise<never>((_, reject) => {
+      const giveUp = () => reject(gaveUp(jobs, 'unknown', this.#timeoutMs, tries.lastError))
+      const timer = this.#deps.ports.timers.after(this.#timeoutMs, giveUp, { keepAlive: true })
+      const abort = () => reject(aborted(jobs, 'unknown'))
+      signal?.addEventListener('abort', abort, { once: true })
+      stop = () => {
+        timer.cancel()
+        signal?.removeEventListener('abort', abort)
+      }
+    })
+    try {
+      return await Promise.race([this.#writeAgain(jobs, tries), ended])
+    } finally {
+      tries.isOver = true
+      stop()
+    }
+  }
+
+  /** Sends the same ids again, with growing random pauses, until the store answers. */
+  async #writeAgain(jobs: readonly NewJob[], tries: Tries): Promise<readonly Enqueued[]> {
+    const { store, ports, emit } = this.#deps
+    const contact = new Contact({ ports, emit }, 'enqueue')
+    const startedMs = ports.clock.monotonic()
+    for (;;) {
+      try {
+        const answers = await store.enqueue(jobs)
+        contact.found()
+        emit({ name: 'job.enqueued', count: jobs.length, tookMs: ports.clock.monotonic() - startedMs })
+        return answers
+      } catch (error) {
+        if (tries.isOver || !isHoldfastError(error) || !error.retryable) throw error
+        tries.lastError = error
+        await sleep(ports.timers, contact.lost(error))
+        if (tries.isOver) throw error
+      }
+    }
+  }
+}
+
+interface Tries {
+  /** True once the caller is answered. */
+  isOver: boolean
+  lastError: unknown
 }

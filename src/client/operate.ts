@@ -8,9 +8,8 @@ import type { JobFilter, QueueSettings } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
 import { type JobChanges, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
 import type { JobState } from '../core/states.js'
-import { checkPriority } from './define-job.js'
+import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
 import { type FilterOptions, resolveFilter } from './filter-options.js'
-import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
 import { refusal } from './refusals.js'
 
 const BY_LENGTH_MAX = 200

@@ -7,10 +7,8 @@ import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob, Schedule, ScheduleView } from '../core/job.js'
 import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
 import { type CatchUp, jobOfSchedule, type Overlap } from '../core/schedule.js'
-import { checkPriority } from './define-job.js'
-import { startingTerms } from './enqueue-options.js'
-import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
-import { encodeChecked } from './prepare.js'
+import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
+import { encodeChecked, startingTerms } from './prepare.js'
 
 const ZONE_DEFAULT = 'UTC'
 const CATCH_UP_MAX_DEFAULT = 100

@@ -1,7 +1,7 @@
 // Assertions about what was enqueued, with messages that show what is there instead.
 
 import { AssertionError } from 'node:assert'
-import { type JobTarget, startingTerms } from '../client/enqueue-options.js'
+import { type JobTarget, startingTerms } from '../client/prepare.js'
 import { checkKeys } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
 import type { JobSummary, JobView } from '../core/job.js'

@@ -1,8 +1,7 @@
 // holdfast enqueue: one job from the shell.
 
 import type { Command } from 'commander'
-import type { EnqueueResult } from '../../client/enqueue-many.js'
-import type { EnqueueOptions } from '../../client/enqueue-options.js'
+import type { EnqueueOptions, EnqueueResult } from '../../client/prepare.js'
 import type { Duration } from '../../core/duration.js'
 import type { Holdfast } from '../../holdfast.js'
 import { addExamples, type Cli } from '../command.js'

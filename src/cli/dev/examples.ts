@@ -2,8 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob } from '../../client/define-job.js'
-import type { EnqueueResult } from '../../client/enqueue-many.js'
-import type { EnqueueOptions } from '../../client/enqueue-options.js'
+import type { EnqueueOptions, EnqueueResult } from '../../client/prepare.js'
 import { DropJob, type Handler, type JobContext, type JobDefinition } from '../../core/definition.js'
 import { isFinished } from '../../core/states.js'
 import type { Holdfast } from '../../holdfast.js'

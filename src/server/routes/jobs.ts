@@ -1,9 +1,9 @@
 // Routes about single jobs and lists of them.
 
 import type { Client } from '../../client/client.js'
-import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/enqueue-options.js'
 import type { ListOptions } from '../../client/look.js'
 import type { UpdateOptions } from '../../client/operate.js'
+import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/prepare.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { JobView } from '../../core/job.js'
 import { BATCH_MAX } from '../../core/job-store.js'

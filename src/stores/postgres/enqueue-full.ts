@@ -1,4 +1,4 @@
-// enqueue, the long way: times, idempotency keys, parents, ticks. ◄── enqueue.ts
+// enqueue, the general path: times, idempotency keys, parents, ticks. ◄── enqueue.ts
 
 import { HoldfastError, isHoldfastError, show } from '../../core/errors.js'
 import { keyName } from '../../core/held-keys.js'
@@ -6,7 +6,7 @@ import type { Enqueued, NewJob } from '../../core/job.js'
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
 import { type TickOrigin, writeOptions } from './options-column.js'
-import { arrayOf, DIVISION_BY_ZERO, plainArrayOf, statement } from './statement.js'
+import { arrayOf, DIVISION_BY_ZERO, plainArrayOf, type Row, type Statement, statement } from './statement.js'
 import { statesOf } from './states.js'
 import { unblock } from './unblock.js'
 
@@ -177,6 +177,18 @@ export async function writeFull(
   })
 }
 
+/** The statement for distinct jobs without keys and parents, and its values. */
+export function timedCall(db: Database, jobs: readonly NewJob[]): [Statement, unknown[]] {
+  const rows = jobs.map((job, index) => ({ job, schedule: null, ordinal: index + 1 }))
+  return [ENQUEUE_FULL, fullValues({ db, isAlone: false, patience: null }, rows, null)]
+}
+
+/** Reads the rows of `timedCall`; null when an earlier try had written one of the jobs. */
+export function readTimed(rows: readonly Row[]): readonly Enqueued[] | null {
+  if (rows.some(([, , state]) => state === null)) return null
+  return rows.map(([id, , state]) => ({ id: id!, created: true, state: state as JobState }))
+}
+
 /** Cuts a batch where a job comes after another of it that has a key: whether that one exists is known once it is written. */
 export function cut(rows: readonly NewRow[]): Pieces {
   const pieces: NewRow[][] = []
@@ -344,7 +356,7 @@ function keyUnsettled(rows: readonly NewRow[]): HoldfastError {
 }
 
 function fullValues(
-  { db, isAlone, patience }: WriteScope,
+  { db, isAlone, patience }: Omit<WriteScope, 'send'>,
   rows: readonly PlacedRow[],
   place: string | null,
 ): unknown[] {

@@ -1,4 +1,4 @@
-// enqueue, the short way: jobs with nothing but a payload, one statement. ◄── enqueue.ts
+// enqueue, the fast path: jobs that are ready immediately and refer to no other, one statement. ◄── enqueue.ts · next: claim.ts
 
 import { isHoldfastError } from '../../core/errors.js'
 import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
@@ -7,18 +7,19 @@ import type { ClaimOnEnqueue } from '../../core/reserve.js'
 import type { Database, Send } from './database.js'
 import { readQueueLimits, writeOptions } from './options-column.js'
 import {
-  type Row as AnswerRow,
   arrayOf,
   jsonArrayOf,
   plainArrayOf,
+  type Row,
+  type Statement,
   sameOrArrayOf,
   statement,
   unlessUsual,
 } from './statement.js'
 import { statesOf } from './states.js'
 
-// Columns in which every job has the usual value come as one null instead of an array, and those in which all have the same
-// as an array of one: a short array is filled up with nulls. Payloads come as one JSON array, which needs no quoting.
+// A column in which every job has the default comes as one null instead of an array, and one in which all have the same value as an
+// array of one: a short array is filled up with nulls. Payloads come as one JSON array, which needs no quoting.
 const plainSql = ({ more = '', onConflict = '', places }: { more?: string; onConflict?: string; places: string }) => `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
@@ -40,15 +41,18 @@ WITH moment AS MATERIALIZED (
     FROM written
 ${places}`
 
-const ALL_PLACED = `)
+const COUNT_WRITTEN = `)
 SELECT count(*)::text FROM written`
 
-const ENQUEUE_PLAIN = statement('enqueue_plain', plainSql({ places: ALL_PLACED }))
-// For jobs that may have been written by an earlier try whose answer was lost. Being ready for that costs each row a little,
-// and in a caller's transaction an error would end it, so the plain statement goes first only where it may fail.
-const ENQUEUE_AGAIN = statement('enqueue_again', plainSql({ places: ALL_PLACED, onConflict: 'ON CONFLICT DO NOTHING' }))
-// Claims the first $10 jobs at the same time, unless their queue is paused: for a worker with idle slots in the process that
-// enqueues. They never stand in line, which saves a row there, a claim and a commit.
+const ENQUEUE_PLAIN = statement('enqueue_plain', plainSql({ places: COUNT_WRITTEN }))
+// For jobs that an earlier try may have written, whose answer was lost. ON CONFLICT costs each row a little, so the statement without it
+// goes first; except in a caller's transaction, which its error would end.
+const ENQUEUE_AGAIN = statement(
+  'enqueue_again',
+  plainSql({ places: COUNT_WRITTEN, onConflict: 'ON CONFLICT DO NOTHING' }),
+)
+// Claims the first $10 jobs atomically with the write, unless their queue is paused: for a worker with idle slots in the same process.
+// They never enter the backlog, which saves a row there, a claim and a commit.
 const ENQUEUE_CLAIMED = statement(
   'enqueue_claimed',
   plainSql({
@@ -74,72 +78,80 @@ SELECT (SELECT count(*) FROM written)::text, taken.now_ms::text, (taken.last - m
   }),
 )
 
-/** Writes jobs that need nothing but a place in line, and claims the first of them where that was asked for. */
+/** Writes plain jobs, and claims the first of them where `claim` asks for it. */
 export async function writePlain(
   db: Database,
   tx: Send | null,
   jobs: readonly NewJob[],
   claim: ClaimOnEnqueue | undefined,
 ): Promise<readonly Enqueued[]> {
-  const send: Send = tx ?? ((sql, values) => db.send('enqueue', sql, values))
-  const values = [
+  if (tx !== null) return writeAgain(db, tx, jobs)
+  const send: Send = (sql, values) => db.send('enqueue', sql, values)
+  try {
+    const [row] = await send(...plainCall(db, jobs, claim))
+    return readPlain(jobs, row!)
+  } catch (error) {
+    if (!isWritten(error)) throw error
+    return writeAgain(db, send, jobs)
+  }
+}
+
+/** The statement for plain jobs that no earlier try has written, and its values. */
+export function plainCall(
+  db: Database,
+  jobs: readonly NewJob[],
+  claim: ClaimOnEnqueue | undefined,
+): [Statement, unknown[]] {
+  const values = valuesOf(db, jobs)
+  if (claim === undefined || !isOfOneQueue(jobs, claim.count)) return [ENQUEUE_PLAIN, values]
+  return [ENQUEUE_CLAIMED, [...values, claim.count, claim.leaseMs, claim.worker]]
+}
+
+/** Reads the one row of `plainCall`. */
+export function readPlain(jobs: readonly NewJob[], row: Row): readonly Enqueued[] {
+  const [, now, claimed, settings] = row
+  const nowMs = Number(now)
+  const queueLimits = readQueueLimits(settings ?? null)
+  return jobs.map((job, index) => {
+    const { id } = job
+    if (index >= Number(claimed ?? 0)) return { id, created: true, state: 'ready' }
+    return { id, created: true, state: 'running', claimed: claimedJob(job, nowMs, queueLimits) }
+  })
+}
+
+/** True when the statement failed because an earlier try had written one of the jobs. */
+export function isWritten(error: unknown): boolean {
+  return isHoldfastError(error, 'store_refused') && error.details.sqlState === '23505'
+}
+
+async function writeAgain(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
+  const [row] = await send(ENQUEUE_AGAIN, valuesOf(db, jobs))
+  const ids = jobs.map(({ id }) => id)
+  const states = Number(row![0]) === jobs.length ? null : await statesOf(send, ids)
+  return ids.map((id) => ({ id, created: true, state: states?.get(id) ?? 'ready' }))
+}
+
+function valuesOf(db: Database, jobs: readonly NewJob[]): unknown[] {
+  const priorities = jobs.map(({ priority }) => priority)
+  const versions = jobs.map(({ version }) => version)
+  const options = jobs.map((job) => writeOptions(job, null))
+  const tags = jobs.map(({ tags }) => (tags.length === 0 ? null : arrayOf(tags)))
+  return [
     db.now(),
     plainArrayOf(jobs.map(({ id }) => id)),
     sameOrArrayOf(jobs.map(({ queue }) => queue)),
     sameOrArrayOf(jobs.map(({ type }) => type)),
     jsonArrayOf(jobs.map(({ payload }) => payload)),
-    unlessUsual(
-      jobs.map(({ priority }) => priority),
-      0,
-    ),
-    unlessUsual(
-      jobs.map(({ version }) => version),
-      1,
-    ),
-    unlessUsual(
-      jobs.map((job) => writeOptions(job, null)),
-      null,
-    ),
-    unlessUsual(
-      jobs.map(({ tags }) => (tags.length === 0 ? null : arrayOf(tags))),
-      null,
-    ),
+    unlessUsual(priorities, 0),
+    unlessUsual(versions, 1),
+    unlessUsual(options, null),
+    unlessUsual(tags, null),
   ]
-  if (tx === null && claim !== undefined && isOfOneQueue(jobs, claim.count)) {
-    const answers = await writeClaimed(send, jobs, values, claim)
-    if (answers !== null) return answers
-  }
-  const [row] = tx === null ? await writeFirst(send, values) : await send(ENQUEUE_AGAIN, values)
-  if (Number(row![0]) === jobs.length) return jobs.map(({ id }) => ({ id, created: true, state: 'ready' }))
-  const states = await statesOf(
-    send,
-    jobs.map(({ id }) => id),
-  )
-  return jobs.map(({ id }) => ({ id, created: true, state: states.get(id) ?? 'ready' }))
 }
 
 function isOfOneQueue(jobs: readonly NewJob[], count: number): boolean {
   const { queue } = jobs[0]!
   return jobs.every((job, index) => index >= count || job.queue === queue)
-}
-
-/** Writes jobs and claims the first of them; null when some were written by an earlier try. */
-async function writeClaimed(
-  send: Send,
-  jobs: readonly NewJob[],
-  values: readonly unknown[],
-  { count, leaseMs, worker }: ClaimOnEnqueue,
-): Promise<readonly Enqueued[] | null> {
-  const row = await unlessWritten(send(ENQUEUE_CLAIMED, [...values, count, leaseMs, worker]))
-  if (row === null) return null
-  const nowMs = Number(row[1])
-  const taken = Number(row[2])
-  const queueLimits = readQueueLimits(row[3])
-  return jobs.map((job, index) => {
-    const { id } = job
-    if (index >= taken) return { id, created: true, state: 'ready' }
-    return { id, created: true, state: 'running', claimed: claimedJob(job, nowMs, queueLimits) }
-  })
 }
 
 function claimedJob(job: NewJob, nowMs: number, queueLimits: JobLimits): ClaimedJob {
@@ -159,21 +171,5 @@ function claimedJob(job: NewJob, nowMs: number, queueLimits: JobLimits): Claimed
     idempotencyKey: null,
     tags: job.tags,
     trace: job.trace,
-  }
-}
-
-async function writeFirst(send: Send, values: readonly unknown[]): ReturnType<Send> {
-  const row = await unlessWritten(send(ENQUEUE_PLAIN, values))
-  return row === null ? send(ENQUEUE_AGAIN, values) : [row]
-}
-
-/** The one row of an answer; null when a job had been written before. */
-async function unlessWritten(answer: ReturnType<Send>): Promise<AnswerRow | null> {
-  try {
-    return (await answer)[0]!
-  } catch (error) {
-    const isWritten = isHoldfastError(error, 'store_refused') && error.details.sqlState === '23505'
-    if (!isWritten) throw error
-    return null
   }
 }

@@ -50,6 +50,17 @@ export const claimOnEnqueueFacts: Facts = {
     expect(await claimIds(store)).toEqual(jobs.slice(2).map(({ id }) => id))
   },
 
+  'an enqueue claims the first of many jobs though the last have a time': async ({ store, expect }) => {
+    const jobs = newJobs(40).map((job, index) => (index < 38 ? job : { ...job, when: { delayMs: 1_000 } }))
+
+    const answers = await store.enqueue(jobs, claim(2))
+
+    expect(answers.map(claimedOf).filter((job) => job !== undefined)).toHaveLength(2)
+    expect(claimedOf(answers[1])?.id).toBe(jobs[1]!.id)
+    expect(await claimIds(store)).toEqual(jobs.slice(2, 38).map(({ id }) => id))
+    expect(await stateOf(store, jobs[39]!.id)).toBe('scheduled')
+  },
+
   'a lease from an enqueue settles': async ({ store, expect }) => {
     const [answer] = await store.enqueue([newJob()], claim(1))
 

@@ -5,6 +5,10 @@ import type { Facts } from './context.js'
 import { keyed, MINUTE_MS, newId, newJob, newJobs, START_MS, succeeded } from './samples.js'
 import { claimIds, codeOf, enqueueJob, jobIn, listIds, runNext, stateOf, statesOf, viewOf } from './steps.js'
 
+/** Fifty jobs, two of them with a time. */
+const mostlyPlain = () =>
+  newJobs(50).map((job, index) => (index % 40 === 7 ? { ...job, when: { delayMs: MINUTE_MS } } : job))
+
 const states: Facts = {
   'a job without a time is ready at once': async ({ store, expect }) => {
     const job = newJob()
@@ -145,6 +149,35 @@ const batches: Facts = {
 }
 
 const knownJobs: Facts = {
+  'a few timed jobs among many are answered each in its place': async ({ store, expect }) => {
+    const jobs = mostlyPlain()
+
+    const answers = await store.enqueue(jobs)
+
+    const states = jobs.map(({ when }) => (when === null ? 'ready' : 'scheduled'))
+    expect(answers).toEqual(jobs.map(({ id }, index) => ({ id, created: true, state: states[index] })))
+    expect(await claimIds(store)).toEqual(jobs.filter(({ when }) => when === null).map(({ id }) => id))
+  },
+
+  'a few timed jobs among many are enqueued again without a change': async ({ store, expect }) => {
+    const jobs = mostlyPlain()
+    await store.enqueue(jobs.slice(0, 20))
+    await runNext(store, succeeded)
+
+    const answers = await store.enqueue([...jobs, jobs[5]!])
+
+    const stateAt = (index: number) => (answers[index] as { state: string }).state
+    expect([0, 1, 2, 7, 47, 50].map(stateAt)).toEqual([
+      'succeeded',
+      'ready',
+      'ready',
+      'scheduled',
+      'scheduled',
+      'ready',
+    ])
+    expect(await listIds(store)).toHaveLength(50)
+  },
+
   'a job whose id is known is left as it is': async ({ store, expect }) => {
     const id = await enqueueJob(store, { payload: '1' })
 

@@ -19,7 +19,7 @@ import { SharedCounts } from './shared-counts.js'
 import type { StoreTime } from './store-time.js'
 
 /** What these calls stand on. */
-export interface OperationsDeps {
+export interface OperatorCallsDeps {
   readonly store: JobStore & OperatorStore
   readonly ports: Ports
   readonly time: StoreTime
@@ -34,13 +34,13 @@ export interface OperationsDeps {
 }
 
 /** The part of a client that operators use. */
-export class Operations {
-  readonly #deps: OperationsDeps
+export class OperatorCalls {
+  readonly #deps: OperatorCallsDeps
   readonly #keys: KeyCache
   readonly #counts: SharedCounts
   #isClosed = false
 
-  constructor(deps: OperationsDeps) {
+  constructor(deps: OperatorCallsDeps) {
     this.#deps = deps
     this.#keys = new KeyCache(deps.ports.clock)
     this.#counts = new SharedCounts(deps.ports.clock)
