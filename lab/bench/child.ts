@@ -1,4 +1,4 @@
-// One contender, one measure, one process: nothing of an earlier measurement is left in its memory.
+// One contender, one measure, one process, so that nothing of an earlier measurement is left in memory.
 
 import type { Message } from './children.js'
 import type { Servers } from './contender.js'

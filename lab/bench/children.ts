@@ -1,8 +1,8 @@
-// Processes that a measurement starts: told things, heard from, and ended at the latest at their deadline.
+// Processes that a measurement starts: they exchange messages with it and end at their deadline at the latest.
 
 import { type ChildProcess, fork } from 'node:child_process'
 
-/** What goes back and forth. */
+/** A message in either direction. */
 export interface Message {
   readonly kind: string
 }
@@ -13,7 +13,7 @@ interface Wish {
   readonly reject: (error: Error) => void
 }
 
-/** One process. What it says is kept until somebody asks for it. */
+/** One process. Its messages are kept until they are read. */
 export class Child {
   readonly pid: number
   readonly #child: ChildProcess
@@ -23,7 +23,7 @@ export class Child {
   readonly #ended: Promise<void>
   #end: Error | null = null
 
-  /** Starts a module as a process of its own. `name` stands for it in messages; after `deadlineMs` it is killed. */
+  /** Starts a module as a process. `name` is its name in messages; after `deadlineMs` it is killed. */
   constructor(module: URL, assignment: unknown, options: { readonly name: string; readonly deadlineMs: number }) {
     const { name, deadlineMs } = options
     const child = fork(module, [JSON.stringify(assignment)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
@@ -35,7 +35,7 @@ export class Child {
       child.kill('SIGKILL')
     }, deadlineMs)
     child.on('message', (message) => this.#take(message as Message))
-    // Sending to one that has just ended is no news: its end is.
+    // A failed send to a process that has just ended is ignored: its end is reported anyway.
     child.on('error', () => {})
     this.#ended = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
@@ -50,7 +50,7 @@ export class Child {
     })
   }
 
-  /** Tells it something. */
+  /** Sends a message. */
   tell(message: Message): void {
     if (this.#end === null && this.#child.connected) this.#child.send(message)
   }
@@ -70,18 +70,18 @@ export class Child {
     this.#listeners.set(kind, listener as (message: Message) => void)
   }
 
-  /** Tells it something and resolves with its answer, which has the same kind. */
+  /** Sends a message and resolves with its answer, which has the same kind. */
   ask<M extends Message>(message: Message): Promise<M> {
     this.tell(message)
     return this.hear<M>(message.kind)
   }
 
-  /** Resolves when it has ended, however it did. */
+  /** Resolves when it has ended, for any reason. */
   async ended(): Promise<void> {
     await this.#ended
   }
 
-  /** Ends it at once, if it has not ended. */
+  /** Kills it, if it has not ended. */
   async kill(): Promise<void> {
     if (this.#end === null) this.#child.kill('SIGKILL')
     await this.#ended

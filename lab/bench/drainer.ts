@@ -1,5 +1,5 @@
-// One of several processes that drain a backlog together. Says how many jobs it has handled so far, so that whoever started it
-// sees when all are.
+// One of several processes that drain a backlog together. It reports how many jobs it has handled, so that its parent sees when
+// all are done.
 
 import type { Message } from './children.js'
 import type { Servers } from './contender.js'
@@ -22,7 +22,7 @@ export interface Stopped extends Message {
   readonly nodeCpuUs: number
 }
 
-// Short beside the second or more that a drain takes, and long enough to cost nothing.
+// Short compared with the second or more that a drain takes, and long enough to cost nothing.
 const REPORT_MS = 5
 
 async function main({ contender: name, servers }: DrainerAssignment): Promise<void> {

@@ -1,4 +1,4 @@
-// Draining a backlog that is there when the workers start: in one process, in four together, and with jobs that ask for more.
+// Drains a backlog that exists when the workers start: in one process, in four, and with jobs that use more features.
 
 import { Child } from './children.js'
 import type { Contender } from './contender.js'
@@ -18,7 +18,7 @@ export const drain: Measure['run'] = async ({ contender, scale: { drainJobs } })
   return drainAll(contender, drainJobs, () => undefined)
 }
 
-/** A backlog whose jobs ask for more than plain ones do. */
+/** A backlog whose jobs use more features than plain ones. */
 export function drainWith(what: 'large payloads' | 'keys' | 'results' | 'failures'): Measure['run'] {
   return async ({ contender, scale: { drainJobs } }) => {
     const payloadOf = (n: number) => (what === 'large payloads' ? PAYLOAD_1KB : { ...PAYLOAD, n })
@@ -82,7 +82,7 @@ export async function drainTogether({ contender, name, servers, scale: { drainJo
     const all = allHandled(drainers, drainJobs)
     const began = performance.now()
     for (const drainer of drainers) drainer.tell({ kind: 'start' })
-    // One that ends before it was told to has failed, and the rest may never get to the end.
+    // A process that ends too early has failed, and the others may never finish the backlog.
     const stopped = Promise.all(drainers.map((drainer) => drainer.hear<Stopped>('stopped')))
     await Promise.race([all, stopped])
     for (const drainer of drainers) drainer.tell({ kind: 'stop' })

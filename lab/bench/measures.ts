@@ -25,7 +25,7 @@ export interface Scale {
   readonly latencySamples: number
 }
 
-/** What a measure has before it. */
+/** The context of a measure. */
 export interface Stage {
   readonly contender: Contender
   /** The contender's name on the command line, for those that open it in further processes. */
@@ -35,7 +35,7 @@ export interface Stage {
 }
 
 export interface Measure {
-  /** What it asks of a contender that not everyone has. */
+  /** The feature it needs, which not every contender has. */
   readonly feature: Feature | null
   run(stage: Stage): Promise<Measured>
 }

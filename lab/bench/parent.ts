@@ -1,4 +1,4 @@
-// The other end of children.ts: what a process that a measurement started says to it, and hears from it.
+// The other end of children.ts: the messages of a process that a measurement started.
 
 import type { Message } from './children.js'
 
@@ -13,16 +13,16 @@ process.on('message', (message: Message) => {
     wish(message)
   }
 })
-// Nobody is left to report to: do not go on draining in the dark.
+// The parent is gone, so the process ends.
 const exit = () => process.exit(1)
 process.on('disconnect', exit)
 
-/** What this process was started for. */
+/** The setup this process was started with. */
 export function readAssignment<Assignment>(): Assignment {
   return JSON.parse(process.argv[2]!) as Assignment
 }
 
-/** Says something to the parent. */
+/** Sends a message to the parent. */
 export function tellParent<M extends Message>(message: M): void {
   process.send!(message)
 }
@@ -36,14 +36,14 @@ export function hearParent<M extends Message>(kind: M['kind']): Promise<M> {
   })
 }
 
-/** Answers every message of a kind with what `answer` makes of it, under the same kind. */
+/** Answers every message of a kind with the result of `answer`, under the same kind. */
 export function answerParent<M extends Message>(kind: M['kind'], answer: (message: M) => object): void {
   process.on('message', (message: Message) => {
     if (message.kind === kind) process.send!({ kind, ...answer(message as M) })
   })
 }
 
-/** Takes leave: from here on the process ends when it has nothing left to do. */
+/** Disconnects from the parent: from here on the process ends when it has nothing left to do. */
 export function leaveParent(): void {
   process.off('disconnect', exit)
   process.disconnect()

@@ -1,4 +1,4 @@
-// The verdict of a run as a table for people, and as the document it is for programs.
+// The verdict of a run, as a table for people and as a document for programs.
 
 import { INVARIANTS, type Verdict } from '../history/verdict.js'
 import type { ChaosResult } from './run.js'

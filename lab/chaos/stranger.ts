@@ -1,5 +1,5 @@
-// Somebody else's transactions beside the workers: one that has a key in its hands for long, and some that commit late while another
-// holds a snapshot. They enqueue through the product, in transactions of their own.
+// Transactions of another program beside the workers: one that holds a key for long, and some that commit late while another holds
+// a snapshot. They enqueue through the product, in their own transactions.
 
 import type pg from 'pg'
 import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
@@ -11,7 +11,7 @@ import { JOBS } from './load.js'
 import { onServer, sleep } from './on-server.js'
 import type { FaultProxy } from './proxy.js'
 
-/** Longer than anything may be late. */
+/** Longer than any allowed lateness. */
 const HOLD_MS = 16_000
 const LATE_COMMITS = 12
 const LATE_MAX_MS = 4_000
@@ -88,7 +88,7 @@ export class Stranger {
     }
   }
 
-  /** Ends the transaction: what was promised is so from its commit on. */
+  /** Ends the transaction. Its promises hold from the commit on. */
   async #end(sql: pg.Client, { key }: GeneratedPayload, told: Told & { isCommitted: boolean }): Promise<void> {
     const { job, created, isCommitted } = told
     try {

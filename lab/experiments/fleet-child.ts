@@ -1,4 +1,4 @@
-// One worker process of a fleet: runs the generated jobs, plain ones and timed ones, and tells how it goes when it is asked.
+// One worker process of a fleet: runs generated, plain and timed jobs, and reports when asked.
 
 import { openHoldfast } from '../../src/index.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
@@ -20,19 +20,19 @@ export interface FleetAssignment {
   readonly claimBatch: number | null
   readonly leaseMs: number | null
   readonly drainMs: number | null
-  /** How long rescue waits after the server has come up. */
+  /** How long rescue waits after the server has started. */
   readonly holdMs: number | null
   /** How long plain jobs run, drawn evenly. */
   readonly plainMs: readonly [from: number, to: number]
-  /** File that runs are written down in; null for none. */
+  /** File for records of runs; null for none. */
   readonly record: string | null
   /** Whether handlers write to the table of effects. */
   readonly hasEffects: boolean
-  /** False lets leases run out as if nobody extended them. */
+  /** False lets leases expire as if nothing extended them. */
   readonly extends: boolean
 }
 
-/** The answer to `sample`: counts from the start, times since the last one. */
+/** The answer to `sample`: counts since the start, times since the last sample. */
 export interface FleetSample extends Message {
   readonly counts: StoreCounts
   readonly claims: PackedHistogram
@@ -89,7 +89,7 @@ async function main(assignment: FleetAssignment): Promise<void> {
   void hearParent<ProfileMessage>('profile').then(async ({ ms }) => {
     tellParent<ProfileAnswer>({ kind: 'profiled', top: await profileFor(ms) })
   })
-  // A deploy's way to end a worker, and the parent's.
+  // A deploy ends a worker like this, and so does the parent.
   const stop = Promise.race([new Promise((resolve) => process.once('SIGTERM', resolve)), hearParent('stop')])
   tellParent({ kind: 'ready' })
   await hearParent('start')

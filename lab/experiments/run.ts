@@ -36,7 +36,7 @@ export interface RunReport {
   readonly document: object
 }
 
-/** Every experiment with what it asks and how long its long form takes. */
+/** Every experiment with its question and the duration of its long form. */
 export function listExperiments(): readonly {
   readonly name: string
   readonly about: string
@@ -45,7 +45,7 @@ export function listExperiments(): readonly {
   return Object.entries(EXPERIMENTS).map(([name, { about, longTakes }]) => ({ name, about, longTakes }))
 }
 
-/** Runs it and says how it went. */
+/** Runs it and reports the result. */
 export async function runExperiment(options: RunOptions): Promise<RunReport> {
   const { name, isShort, seed, url } = options
   const experiment = check(options)

@@ -1,5 +1,5 @@
-// Experiment 8: a worker process is told to end with hundreds of jobs in flight. Each finishes in its drain time, or is given back and
-// run by another; none is lost, and none is settled twice.
+// Experiment 8: a worker process receives SIGTERM with hundreds of jobs in flight. Each finishes in its drain time, or is released
+// and run by another; none is lost, and none is settled twice.
 
 import { column } from '../bench/growth/measure.js'
 import { MIX_DEFAULT, type Mix } from '../gen/mix.js'
@@ -20,7 +20,7 @@ import { loadAccepted, loadRuns, RECORD_TABLES } from './records.js'
 import { Sampler } from './sampler.js'
 
 interface ShutdownConfig {
-  /** In flight in the process that is told to end, and in another. */
+  /** Jobs in flight in the process that ends, and in another. */
   readonly slots: number
   readonly jobs: number
   readonly rate: number
@@ -48,7 +48,7 @@ export const shutdown: Experiment = defineExperiment<ShutdownConfig>({
         await client.query(RECORD_TABLES)
       },
       (ground) =>
-        // Nothing is claimed ahead: what a process holds it runs.
+        // Nothing is claimed ahead: a process runs every job it holds.
         withFleet({ url: ground.url, processes: 2, slots, prefetch: 0, drainMs, records: true }, (fleet) =>
           withProducers({ url: ground.url, seed, mix, jobs, records: true }, (producers) =>
             observe(context, { ground, fleet, producers }),
@@ -141,7 +141,7 @@ async function observe({ config }: ExperimentContext<ShutdownConfig>, cast: Cast
   }
 }
 
-// Not for ever: on a slow machine the first jobs end before the last begin.
+// Bounded: on a slow machine the first jobs end before the last begin.
 const RUNNING_MS_MAX = 10_000
 
 async function waitForRunning(fleet: Fleet, count: number): Promise<void> {

@@ -1,4 +1,4 @@
-// What the checker says about a history.
+// The checker's verdict on a history.
 
 import type { DeadReason } from '../../src/core/states.js'
 
@@ -29,12 +29,12 @@ export type Invariant = keyof typeof INVARIANTS
 
 export interface Violation {
   readonly invariant: Invariant
-  /** The job's id, or null where it is about a schedule or an enqueue that made no job. */
+  /** The job's id, or null for a schedule or for an enqueue without a job. */
   readonly job: string | null
   readonly message: string
 }
 
-/** How many milliseconds something took, over all times it happened. */
+/** How many milliseconds something took, over all occurrences. */
 export interface Spread {
   readonly count: number
   readonly p50: number
@@ -46,12 +46,12 @@ export interface Spread {
 
 export interface Counts {
   events: number
-  /** Enqueue calls that were asked, promised, refused, and of which nobody knows. */
+  /** Enqueue calls: made, promised, refused, and with an unknown result. */
   asked: number
   accepted: number
   refused: number
   unknown: number
-  /** Answers that were lost between the store and a process. */
+  /** Answers lost between the store and a process. */
   answersLost: number
   jobs: number
   claims: number
@@ -62,7 +62,7 @@ export interface Counts {
   unfinished: number
   retries: number
   releases: number
-  /** Leases that ran out and were taken back. */
+  /** Leases that expired and were rescued. */
   rescues: number
   lostLeases: number
   effectsInTransaction: number
@@ -91,7 +91,7 @@ export interface Verdict {
     readonly afterRelease: number
     readonly afterRequeue: number
   }
-  /** From the moment a lease ran out to the job's next claim, for jobs that could go on at once. */
+  /** From the expiry of a lease to the job's next claim, for jobs that could run again immediately. */
   readonly recovery: Spread
   /** Claims of a job while one of higher priority was ready in its queue, and the longest that one had been ready. */
   readonly inversions: { readonly count: number; readonly longestMs: number }

@@ -1,5 +1,5 @@
-// The simulated store's server: the real memory store with a clock of its own, which can be down, and what it tells those who
-// listen. A call is applied at once and completely; the way to it and back is the link's (link.ts).
+// The simulated server: the real memory store with its own clock, its downtime and its notifications. A call is applied
+// atomically. The way there and back is simulated by link.ts.
 
 import { HoldfastError } from '../../src/core/errors.js'
 import type { Lease, SettledJob } from '../../src/core/job.js'
@@ -7,11 +7,11 @@ import type { Expired, SettleResult, Store } from '../../src/core/store.js'
 import { type Memory, newMemory } from '../../src/stores/memory/memory.js'
 import { storeOver } from '../../src/stores/memory/store.js'
 import type { HistoryEvent } from '../history/events.js'
-import { EPOCH_MS } from './incarnation.js'
+import { EPOCH_MS } from './process-run.js'
 import type { Timeline } from './timeline.js'
 import { Truth } from './truth.js'
 
-/** What is told to everybody who listens. */
+/** A notification to all listeners. */
 export type Wake = { readonly ready: string } | { readonly cancel: string }
 
 /** A handler's effect on its way to the store. */
@@ -19,13 +19,13 @@ export interface Effect extends Lease {
   readonly attempt: number
 }
 
-/** Calls that can change a job: after these the truth is looked at. */
+/** Calls that can change a job. After each of them the memory is compared. */
 const CHANGING: ReadonlySet<string> = new Set([
   ...['enqueue', 'claim', 'extend', 'settle', 'promote', 'fire'],
   ...['cancel', 'requeue', 'discard', 'update', 'pause', 'resume', 'stepBulk'],
 ])
 
-/** How long a transaction stays open of which nothing more is heard. */
+/** How long a transaction stays open after its process is gone. */
 const OPEN_MS_MAX = 8_000
 
 /** The one server of a run. */
@@ -37,7 +37,7 @@ export class Server {
   readonly #listeners = new Set<(wake: Wake) => void>()
   readonly #effects = new Set<string>()
   readonly #transactions = new Map<string, { settled: SettledJob; effect: Effect }>()
-  /** Jobs whose row an open transaction has locked: others pass it over. */
+  /** Jobs whose row an open transaction has locked. Other calls skip them. */
   readonly #locked = new Set<string>()
   #jumpedMs = 0
   #isDown = false
@@ -73,7 +73,7 @@ export class Server {
     this.#upSinceMs = this.#timeline.nowMs
   }
 
-  /** Hears what the store tells on its own. Returns the function that ends it. */
+  /** Receives the store's notifications. Returns the function that ends it. */
   listen(hear: (wake: Wake) => void): () => void {
     this.#listeners.add(hear)
     return () => void this.#listeners.delete(hear)
@@ -83,7 +83,7 @@ export class Server {
     for (const hear of this.#listeners) hear(wake)
   }
 
-  /** Applies a call of the store's contract. Its effect is there when this returns, its answer a little later. */
+  /** Applies a call of the store's contract. Its effect is visible when this returns; its answer comes later. */
   apply(name: string, args: readonly unknown[], caller: string): Promise<unknown> {
     const call = this.#store[name as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>
     const atMs = this.nowMs
@@ -93,7 +93,7 @@ export class Server {
     return name === 'expired' ? answer.then((expired) => this.#withUpTime(expired as Expired)) : answer
   }
 
-  /** The same call without the rows that an open transaction has locked, where it passes those over. */
+  /** The same call without the rows that an open transaction has locked, if this call skips locked rows. */
   #passingOver(name: string, args: readonly unknown[]): readonly unknown[] {
     const isRescue = name === 'settle' && (args[1] as { onlyExpired?: boolean } | undefined)?.onlyExpired === true
     if (this.#locked.size === 0 || !(isRescue || name === 'extend')) return args
@@ -105,7 +105,7 @@ export class Server {
     this.#store.wake(queues)
   }
 
-  // Living workers must get the chance to extend after an outage, which the memory store alone never has.
+  // After an outage, living workers must be able to extend first. The memory store alone never has outages.
   #withUpTime(expired: Expired): Expired {
     const upMs = this.#timeline.nowMs - this.#upSinceMs
     const jobs = expired.jobs.filter(({ id }) => !this.#locked.has(id))
@@ -120,7 +120,7 @@ export class Server {
     this.truth.effect({ job, fence, attempt, inTransaction: false }, this.nowMs)
   }
 
-  /** Settles a job inside an open transaction: says whether the lease holds, and changes nothing before the commit. */
+  /** Settles a job inside an open transaction: returns whether the lease holds, and changes nothing before the commit. */
   settleInside(tx: string, [settled]: readonly SettledJob[], attempt: number): SettleResult[] {
     const { id, fence } = settled!
     const job = this.memory.jobs.get(id)
@@ -129,12 +129,12 @@ export class Server {
     }
     this.#transactions.set(tx, { settled: settled!, effect: { id, fence, attempt } })
     this.#locked.add(id)
-    // Of a process that is gone, or cut off, its connection ends some time later.
+    // The connection of a process that is gone or cut off ends some time later.
     this.#timeline.after(OPEN_MS_MAX, () => this.rollback(tx))
     return [{ id, fence, result: 'settled', state: 'succeeded' }]
   }
 
-  /** Ends a transaction without a trace. */
+  /** Rolls a transaction back. */
   rollback(tx: string): void {
     const open = this.#transactions.get(tx)
     if (open === undefined) return

@@ -1,4 +1,4 @@
-// What many runs came to, added up.
+// The results of many runs, added up.
 
 import { smallestOffender, tellStory } from '../history/story.js'
 import type { Violation } from '../history/verdict.js'
@@ -24,12 +24,12 @@ export interface Totals {
   faults: Record<string, number>
 }
 
-/** A run in which something broke. */
+/** A run with a violation. */
 export interface Failure {
   readonly seed: number
   readonly hash: string
   readonly violations: readonly Violation[]
-  /** The life of the job in question that has the shortest story, or null when it is about no job. */
+  /** The timeline of the job with the shortest story, or null when no violation names a job. */
   readonly story: string | null
 }
 
@@ -86,7 +86,7 @@ export function addTotals(totals: Totals, more: Totals): void {
   for (const [kind, count] of Object.entries(faults)) totals.faults[kind] = (totals.faults[kind] ?? 0) + count
 }
 
-/** What broke in a run; null when nothing did. */
+/** The violations of a run; null when there are none. */
 export function failureOf({ plan, history, verdict, violations }: Simulation): Failure | null {
   if (violations.length === 0) return null
   const job = smallestOffender(history, { ...verdict, violations })

@@ -19,7 +19,7 @@ const RUN: RunBegun = {
   limits: [],
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }
-const TOLD = { process: 'p', incarnation: 1, mono: 1 } as const
+const TOLD = { process: 'p', processRun: 1, mono: 1 } as const
 
 /** Parts of a history about the job `a` unless they say otherwise; times and orders are given where they matter. */
 const run = (changes: Loose<RunBegun> = {}): HistoryEvent => ({ ...RUN, ...changes })

@@ -9,7 +9,7 @@ const RUN: RunBegun = {
   lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 2_000, toldMs: 3_000 },
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }
-const TOLD = { process: 'chaos', incarnation: 1, mono: 1 } as const
+const TOLD = { process: 'chaos', processRun: 1, mono: 1 } as const
 const up = (storeAt = 0, changes: object = {}): HistoryEvent => {
   return {
     ...{ ...TOLD, ev: 'worker.up', storeAt, worker: 'w', of: 'worker-1', queues: ['q'], types: ['t'], slots: 1 },

@@ -1,4 +1,4 @@
-// BullMQ on Redis and on PostgreSQL, in its best documented settings. The two differ in where they connect to.
+// BullMQ on Redis and on PostgreSQL, in its best documented settings. The two differ only in the connection.
 
 import type { Contender, ContenderModule, Feature } from '../contender.js'
 import { loadPeer, QUEUE, versionOf } from './peers.js'
@@ -44,7 +44,7 @@ export const bullmqPostgres: ContenderModule = {
   },
 }
 
-/** As much of BullMQ as is used here. */
+/** The part of BullMQ that is used here. */
 interface Classes {
   readonly Queue: new (
     name: string,

@@ -61,7 +61,7 @@ export const graphileWorker: ContenderModule = {
   },
 }
 
-/** As much of graphile-worker as is used here. */
+/** The part of graphile-worker that is used here. */
 interface Graphile {
   readonly Logger: new (factory: () => () => void) => object
   run(options: object): Promise<{ stop(): Promise<void> }>

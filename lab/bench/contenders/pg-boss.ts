@@ -57,7 +57,7 @@ export const pgBoss: ContenderModule = {
   },
 }
 
-/** As much of pg-boss as is used here. */
+/** The part of pg-boss that is used here. */
 interface Boss {
   on(event: 'error', listener: () => void): void
   start(): Promise<unknown>

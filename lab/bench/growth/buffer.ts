@@ -1,4 +1,4 @@
-// Is a producer's memory bounded? More calls at once than its buffer holds get the documented error, the others are kept.
+// Is a producer's memory bounded? Concurrent calls beyond its buffer get the documented error; the others are kept.
 
 import { withClient } from '../database.js'
 import { residentBytes } from '../resources.js'

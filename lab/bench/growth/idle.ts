@@ -1,4 +1,4 @@
-// What do workers cost that have nothing to do?
+// What do idle workers cost?
 
 import type pg from 'pg'
 import { Child } from '../children.js'
@@ -16,7 +16,7 @@ const DEADLINE_MS = 300_000
 interface IdleScale {
   readonly workers: number
   readonly seconds: number
-  /** Until looks are as seldom as they get, and the server's counters have caught up. */
+  /** Until polls are at their longest interval and the server's counters are current. */
   readonly settleSeconds: number
 }
 
@@ -29,7 +29,7 @@ export const idle: GrowthMeasure = {
     const scale = context.isQuick ? QUICK : FULL
     const url = await prepareDatabase(context, async () => {})
     return withClient(url, async (client) => {
-      // What the making of the database left behind, a checkpoint say, is over by then.
+      // Work left from creating the database, such as a checkpoint, is over by then.
       await pause(scale.settleSeconds * 1_000)
       const without = await observe(context, client, scale, [])
       const workers = await startWorkers(url, scale)
@@ -75,7 +75,7 @@ interface Observed {
   readonly course: readonly (readonly [number, number])[]
 }
 
-/** Looks once a second, in one statement each time; with and without workers the same, so that the looks cancel out. */
+/** Samples once a second with one statement, with and without workers, so that the cost of sampling cancels out. */
 async function observe(
   { postgres }: GrowthContext,
   client: pg.Client,

@@ -1,4 +1,4 @@
-// A process with Holdfast workers in it, which drains what is there and says, for the windows it is asked about, how fast.
+// A process with Holdfast workers that drains the backlog and reports its speed for each requested window.
 
 import { defineJob, type HoldfastEvent, openHoldfast } from '../../../src/index.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
@@ -12,7 +12,7 @@ import { type Window, WindowClock, type WindowRequest } from './window.js'
 export interface WorkerAssignment {
   readonly postgresUrl: string
   readonly workers: readonly WorkerSpec[]
-  /** Whether events are listened to, for warnings; it costs the worker a little for each job. Default false. */
+  /** Whether it has an event listener, for warnings; that costs the worker a little for each job. Default false. */
   readonly listens?: boolean
 }
 
@@ -23,7 +23,7 @@ export interface WorkerSpec {
   readonly prefetch: number | null
 }
 
-/** The answer to `sample`: what happened since the last one. */
+/** The answer to `sample`: the counts since the last sample. */
 export interface WorkerSample extends Message {
   readonly succeeded: number
   readonly claims: Spread
