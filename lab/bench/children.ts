@@ -17,7 +17,7 @@ interface Wish {
 export class Child {
   readonly pid: number
   readonly #child: ChildProcess
-  readonly #heard: Message[] = []
+  readonly #received: Message[] = []
   #wishes: Wish[] = []
   readonly #listeners = new Map<string, (message: Message) => void>()
   readonly #ended: Promise<void>
@@ -51,14 +51,14 @@ export class Child {
   }
 
   /** Sends a message. */
-  tell(message: Message): void {
+  send(message: Message): void {
     if (this.#end === null && this.#child.connected) this.#child.send(message)
   }
 
   /** The next message of a kind. Rejects when the process ends without one. */
   hear<M extends Message>(kind: M['kind']): Promise<M> {
-    const index = this.#heard.findIndex((message) => message.kind === kind)
-    if (index !== -1) return Promise.resolve(this.#heard.splice(index, 1)[0] as M)
+    const index = this.#received.findIndex((message) => message.kind === kind)
+    if (index !== -1) return Promise.resolve(this.#received.splice(index, 1)[0] as M)
     if (this.#end !== null) return Promise.reject(this.#end)
     return new Promise((resolve, reject) => {
       this.#wishes.push({ kind, resolve: resolve as (message: Message) => void, reject })
@@ -72,7 +72,7 @@ export class Child {
 
   /** Sends a message and resolves with its answer, which has the same kind. */
   ask<M extends Message>(message: Message): Promise<M> {
-    this.tell(message)
+    this.send(message)
     return this.hear<M>(message.kind)
   }
 
@@ -91,7 +91,7 @@ export class Child {
     const listener = this.#listeners.get(message.kind)
     const index = this.#wishes.findIndex(({ kind }) => kind === message.kind)
     if (listener !== undefined) listener(message)
-    else if (index === -1) this.#heard.push(message)
+    else if (index === -1) this.#received.push(message)
     else this.#wishes.splice(index, 1)[0]!.resolve(message)
   }
 }

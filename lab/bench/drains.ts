@@ -54,14 +54,14 @@ async function fill(
 /** Drains until `jobs` have been handled without an error, and everything has been settled. */
 async function drainAll(contender: Contender, jobs: number, onJob: (payload: object) => unknown): Promise<Measured> {
   let handled = 0
-  let tell: () => void = () => {}
+  let resolveDone: () => void = () => {}
   const all = new Promise<void>((resolve) => {
-    tell = resolve
+    resolveDone = resolve
   })
   const began = performance.now()
   const stop = await contender.startWorker((payload) => {
     const result = onJob(payload)
-    if (++handled === jobs) tell()
+    if (++handled === jobs) resolveDone()
     return result
   })
   await all
@@ -81,11 +81,11 @@ export async function drainTogether({ contender, name, servers, scale: { drainJo
     await Promise.all(drainers.map((drainer) => drainer.hear('ready')))
     const all = allHandled(drainers, drainJobs)
     const began = performance.now()
-    for (const drainer of drainers) drainer.tell({ kind: 'start' })
+    for (const drainer of drainers) drainer.send({ kind: 'start' })
     // A process that ends too early has failed, and the others may never finish the backlog.
     const stopped = Promise.all(drainers.map((drainer) => drainer.hear<Stopped>('stopped')))
     await Promise.race([all, stopped])
-    for (const drainer of drainers) drainer.tell({ kind: 'stop' })
+    for (const drainer of drainers) drainer.send({ kind: 'stop' })
     const reports = await stopped
     const seconds = (performance.now() - began) / 1_000
     await Promise.all(drainers.map((drainer) => drainer.ended()))

@@ -164,7 +164,7 @@ export const MEASURES: Readonly<Record<string, Measure>> = {
   'drain, with keys': { feature: 'keys', run: drainWith('keys') },
   'drain, with results': { feature: 'results', run: drainWith('results') },
   'drain, 10 % failing': { feature: 'retries', run: drainWith('failures') },
-  'both at once': plain(both),
+  'both concurrently': plain(both),
   'enqueue to start, idle': plain(idle),
   'enqueue to start, 1,000/s': plain(loaded),
 }

@@ -2,12 +2,12 @@
 
 import type { Message } from './children.js'
 
-const heard: Message[] = []
+const received: Message[] = []
 const wishes = new Map<string, (message: Message) => void>()
 
 process.on('message', (message: Message) => {
   const wish = wishes.get(message.kind)
-  if (wish === undefined) heard.push(message)
+  if (wish === undefined) received.push(message)
   else {
     wishes.delete(message.kind)
     wish(message)
@@ -23,14 +23,14 @@ export function readAssignment<Assignment>(): Assignment {
 }
 
 /** Sends a message to the parent. */
-export function tellParent<M extends Message>(message: M): void {
+export function sendToParent<M extends Message>(message: M): void {
   process.send!(message)
 }
 
 /** The next message of a kind from the parent. */
-export function hearParent<M extends Message>(kind: M['kind']): Promise<M> {
-  const index = heard.findIndex((message) => message.kind === kind)
-  if (index !== -1) return Promise.resolve(heard.splice(index, 1)[0] as M)
+export function receiveFromParent<M extends Message>(kind: M['kind']): Promise<M> {
+  const index = received.findIndex((message) => message.kind === kind)
+  if (index !== -1) return Promise.resolve(received.splice(index, 1)[0] as M)
   return new Promise((resolve) => {
     wishes.set(kind, resolve as (message: Message) => void)
   })

@@ -10,13 +10,13 @@ import type { HistoryEvent, ProcessEvent } from '../history/events.js'
 
 /** The records of all processes of a run. The last line of a killed process may be incomplete and is ignored. */
 export async function readTold(folder: string): Promise<ProcessEvent[]> {
-  const told: ProcessEvent[] = []
+  const records: ProcessEvent[] = []
   for (const name of await readdir(folder)) {
     if (!name.endsWith('.jsonl')) continue
     const lines = (await readFile(join(folder, name), 'utf8')).split('\n')
-    for (const line of lines.slice(0, -1)) told.push(JSON.parse(line) as ProcessEvent)
+    for (const line of lines.slice(0, -1)) records.push(JSON.parse(line) as ProcessEvent)
   }
-  return told
+  return records
 }
 
 /** Writes the whole history, compressed. */

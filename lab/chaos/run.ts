@@ -12,7 +12,7 @@ import { postgresStore } from '../../src/stores/postgres/index.js'
 import { Recorder } from '../gen/recorder.js'
 import { checkHistory } from '../history/check.js'
 import type { HistoryEvent, RunBegun } from '../history/events.js'
-import { smallestOffender, tellStory } from '../history/story.js'
+import { smallestOffender, writeStory } from '../history/story.js'
 import type { Verdict } from '../history/verdict.js'
 import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
@@ -42,7 +42,7 @@ const SCHEMA = 'holdfast'
 // With a planted mistake some jobs may never end, and the others have shown enough.
 const DRAIN_PLANTED_MS = 5_000
 // Workers poll every second at the latest, and a call that hangs ends after three. The rest allows for a machine under other load.
-const LATENESS = { boundMs: 10_000, graceMs: 1_500, recoverMs: 4_000, toldMs: 8_000 }
+const LATENESS = { boundMs: 10_000, graceMs: 1_500, recoverMs: 4_000, noticeMs: 8_000 }
 const EVERY_SECOND = '* * * * * *'
 const SCHEDULES = [
   { name: 'each', catchUp: 'all', catchUpMax: 1_000, overlap: 'allow' },
@@ -101,7 +101,7 @@ export async function runChaos(
     const job = verdict.ok ? null : smallestOffender(events, verdict)
     return {
       ...{ seed: settings.seed, commit: run.commit, seconds: (performance.now() - began) / 1_000, verdict, folder },
-      story: job === null ? null : tellStory(events, job),
+      story: job === null ? null : writeStory(events, job),
       restarts: scene.fleet.reduce((sum, { restarts }) => sum + restarts, 0),
       complaints: scene.fleet.flatMap(({ complaints }) => complaints),
     }

@@ -38,10 +38,10 @@ export class Stranger {
     await onServer(server, async (sql) => {
       await sql.query('BEGIN')
       const again = this.#payload()
-      const told = await this.#enqueue(sql, again, { idempotencyKey })
+      const answer = await this.#enqueue(sql, again, { idempotencyKey })
       begin()
       await sleep(HOLD_MS)
-      await this.#end(sql, again, { ...told, isCommitted })
+      await this.#end(sql, again, { ...answer, isCommitted })
     })
   }
 
@@ -63,9 +63,9 @@ export class Stranger {
   async #commitAfter(sql: pg.Client, ms: number): Promise<void> {
     await sql.query('BEGIN')
     const payload = this.#payload()
-    const told = await this.#enqueue(sql, payload, {})
+    const answer = await this.#enqueue(sql, payload, {})
     await sleep(ms)
-    await this.#end(sql, payload, { ...told, isCommitted: true })
+    await this.#end(sql, payload, { ...answer, isCommitted: true })
   }
 
   #payload(changes: Partial<GeneratedPayload> = {}): GeneratedPayload {
@@ -77,7 +77,7 @@ export class Stranger {
     this.#recorder.write({ ev: 'enqueue.invoke', key, idempotencyKey })
   }
 
-  async #enqueue(sql: pg.Client, payload: GeneratedPayload, options: EnqueueOptions): Promise<Told> {
+  async #enqueue(sql: pg.Client, payload: GeneratedPayload, options: EnqueueOptions): Promise<Answer> {
     this.#invoke(payload, (options.idempotencyKey as string | undefined) ?? null)
     try {
       const { id, created } = await this.#holdfast.enqueue(JOBS.fast, payload, { ...options, tx: sql })
@@ -89,8 +89,8 @@ export class Stranger {
   }
 
   /** Ends the transaction. Its promises hold from the commit on. */
-  async #end(sql: pg.Client, { key }: GeneratedPayload, told: Told & { isCommitted: boolean }): Promise<void> {
-    const { job, created, isCommitted } = told
+  async #end(sql: pg.Client, { key }: GeneratedPayload, answer: Answer & { isCommitted: boolean }): Promise<void> {
+    const { job, created, isCommitted } = answer
     try {
       await sql.query(isCommitted ? 'COMMIT' : 'ROLLBACK')
     } catch (error) {
@@ -108,7 +108,7 @@ export class Stranger {
   }
 }
 
-interface Told {
+interface Answer {
   readonly job: string
   readonly created: boolean
 }

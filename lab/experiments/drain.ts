@@ -71,7 +71,7 @@ export const drain: Experiment = defineExperiment<DrainConfig>({
         place.restart === null
           ? 'The server is not ours to start anew: its cache was warm.'
           : 'The server was started anew after the backlog was written: its cache was cold.',
-        'Why the two differ: a backlog comes in full claims and settles in full batches and nobody else uses the server; in steady state each job is also written, in smaller batches, by producers that share the machine.',
+        'Why the two differ: a backlog comes in full claims and settles in full batches, and no other process uses the server; in steady state each job is also written, in smaller batches, by producers that share the machine.',
         `Cold: ${nameBound(cold.evidence)}`,
         `Steady: ${nameBound(steady.evidence)}`,
       ],

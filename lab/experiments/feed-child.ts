@@ -3,7 +3,7 @@
 import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
 import { connect, type Holdfast } from '../../src/index.js'
 import type { Message } from '../bench/children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../bench/parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../bench/parent.js'
 import { generatedJobs } from '../gen/handlers.js'
 import { jobAt, type Mix } from '../gen/mix.js'
 import { timed } from './handlers.js'
@@ -56,13 +56,13 @@ async function main(assignment: FeedAssignment): Promise<void> {
     feed.setPace(perSecond)
     return {}
   })
-  const stop = hearParent('stop')
-  tellParent({ kind: 'ready' })
+  const stop = receiveFromParent('stop')
+  sendToParent({ kind: 'ready' })
   const timer = setInterval(() => feed.tick(), TICK_MS)
   await stop
   clearInterval(timer)
   await feed.idle()
-  tellParent({ kind: 'stopped', ...feed.sample() })
+  sendToParent({ kind: 'stopped', ...feed.sample() })
   await client.close()
   record?.close()
   leaveParent()

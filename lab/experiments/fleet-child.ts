@@ -3,7 +3,7 @@
 import { openHoldfast } from '../../src/index.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import type { Message } from '../bench/children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../bench/parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../bench/parent.js'
 import { Effects } from './effects.js'
 import { fleetHandlers } from './handlers.js'
 import type { PackedHistogram } from './histogram.js'
@@ -86,20 +86,20 @@ async function main(assignment: FleetAssignment): Promise<void> {
     dependency.isDown = isDown
     return {}
   })
-  void hearParent<ProfileMessage>('profile').then(async ({ ms }) => {
-    tellParent<ProfileAnswer>({ kind: 'profiled', top: await profileFor(ms) })
+  void receiveFromParent<ProfileMessage>('profile').then(async ({ ms }) => {
+    sendToParent<ProfileAnswer>({ kind: 'profiled', top: await profileFor(ms) })
   })
   // A deploy ends a worker like this, and so does the parent.
-  const stop = Promise.race([new Promise((resolve) => process.once('SIGTERM', resolve)), hearParent('stop')])
-  tellParent({ kind: 'ready' })
-  await hearParent('start')
+  const stop = Promise.race([new Promise((resolve) => process.once('SIGTERM', resolve)), receiveFromParent('stop')])
+  sendToParent({ kind: 'ready' })
+  await receiveFromParent('start')
   await worker.start()
   await stop
   await worker.stop()
   await client.close()
   await effects?.close()
   record?.close()
-  tellParent({ kind: 'stopped' })
+  sendToParent({ kind: 'stopped' })
   leaveParent()
 }
 

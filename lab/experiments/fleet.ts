@@ -117,7 +117,7 @@ export class Fleet {
 
   /** Lets all processes claim. */
   start(): void {
-    for (const { child } of this.#living) child.tell({ kind: 'start' })
+    for (const { child } of this.#living) child.send({ kind: 'start' })
   }
 
   /** The counts of all so far, and the times since the last sample. */
@@ -167,7 +167,7 @@ export class Fleet {
   async profile(ms: number): Promise<readonly TopFunction[]> {
     const message: ProfileMessage = { kind: 'profile', ms }
     const { child } = this.#living[0]!
-    child.tell(message)
+    child.send(message)
     return (await child.hear<ProfileAnswer>('profiled')).top
   }
 
@@ -177,7 +177,7 @@ export class Fleet {
     this.#gone.push(member)
     await member.child.kill()
     const { child } = await this.#launch()
-    child.tell({ kind: 'start' })
+    child.send({ kind: 'start' })
   }
 
   /** Tells the first process to end, as a deploy would, and resolves with the milliseconds it took. */
@@ -195,7 +195,7 @@ export class Fleet {
     const members = this.#living
     this.#living = []
     this.#gone.push(...members)
-    for (const { child } of members) child.tell({ kind: 'stop' })
+    for (const { child } of members) child.send({ kind: 'stop' })
     await Promise.all(members.map(({ child }) => child.ended()))
   }
 

@@ -34,7 +34,7 @@ export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly
     if (toMs === 0) return undefined
     return wait(fromMs + Math.random() * (toMs - fromMs), signal)
   })
-  const tellLate = timed.handle(({ dueMs }) => {
+  const timedHandler = timed.handle(({ dueMs }) => {
     late.add(Math.max(0, Date.now() - dueMs))
   })
   const generated = generatedHandlers(
@@ -44,7 +44,7 @@ export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly
       ...(effects === null ? {} : { apply: (payload, ctx) => effects.apply(payload, ctx) }),
     },
   )
-  const handlers = [...generated, plain, tellLate]
+  const handlers = [...generated, plain, timedHandler]
   return { handlers: record === null ? handlers : handlers.map((handler) => recorded(handler, record)), late }
 }
 
@@ -52,15 +52,15 @@ export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly
 function recorded(handler: Handler, record: RecordFile): Handler {
   const run = async (payload: never, ctx: JobContext): Promise<unknown> => {
     const { id, fence, attempt } = ctx
-    const tell = (mark: 'began' | 'ended', word: string) =>
+    const note = (mark: 'began' | 'ended', word: string) =>
       record.run({ mark, id, fence, attempt, word, atMs: Date.now() })
-    tell('began', ctx.type)
+    note('began', ctx.type)
     try {
       const result = await handler.run(payload, ctx)
-      tell('ended', 'done')
+      note('ended', 'done')
       return result
     } catch (error) {
-      tell('ended', 'failed')
+      note('ended', 'failed')
       throw error
     }
   }

@@ -65,7 +65,7 @@ export const lease: Experiment = defineExperiment<LeaseConfig>({
         expectNone('with extension, jobs that run twice at the same time', on.overlapping),
       ],
       notes: [
-        `Jobs of ${config.durationMs / 1_000} s under a lease of ${config.leaseMs / 1_000} s. Extension is switched off in the lab alone: the store's extend answers as if it had, and does nothing. A worker asks every 0.7 s whether its leases hold, so the first of two runs is told soon; what they did at the same time until then is the double run. Jobs that were taken back are suspects and have a quarter of the slots, so fewer may run again than were taken back.`,
+        `Jobs of ${config.durationMs / 1_000} s under a lease of ${config.leaseMs / 1_000} s. Extension is switched off in the lab alone: the store's extend answers as if it had, and does nothing. A worker asks every 0.7 s whether its leases hold, so the first of two runs is notified soon; what they did at the same time until then is the double run. Jobs that were taken back are suspects and have a quarter of the slots, so fewer may run again than were taken back.`,
       ],
       figures: { lease: figureOf(config, off.began, on.began) },
       samples: [

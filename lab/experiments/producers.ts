@@ -99,7 +99,7 @@ export class Producers {
   /** Waits for the answers to all calls, and ends them. */
   async stop(): Promise<ProducersTotals> {
     const answers = this.#children.map((child) => child.hear<FeedSample>('stopped'))
-    for (const child of this.#children) child.tell({ kind: 'stop' })
+    for (const child of this.#children) child.send({ kind: 'stop' })
     const totals = this.#sum(await Promise.all(answers))
     await Promise.all(this.#children.map((child) => child.ended()))
     return totals

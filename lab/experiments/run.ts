@@ -63,7 +63,7 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
     const date = new Date().toISOString()
     const result = await configured.run(place, seed)
     const tookSeconds = (performance.now() - beganMs) / 1_000
-    tell(result)
+    report(result)
     const ok = result.verdicts.every(({ kind, holds }) => holds || kind === 'aim')
     const { rows, verdicts, notes, samples, evidence } = result
     const document = {
@@ -107,7 +107,7 @@ function check({ name, seed, minutes, rate }: RunOptions): Experiment {
   return experiment
 }
 
-function tell(result: ExperimentResult): void {
+function report(result: ExperimentResult): void {
   printTable(result)
   for (const note of result.notes) say(note)
   say('')

@@ -193,11 +193,11 @@ async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast):
     }),
     verdicts: [...(await proveEnds(ground, totals, isDone)), ...aimsOf(config, { steady, steps, eighty })],
     notes: [
-      `Seed ${seed}. ${config.processes} processes × ${config.slots} slots, claims of at most ${config.claimBatch}; ${config.producers} producers; ${config.standing.toLocaleString('en')} jobs stand in another queue all the while. Poison jobs have three attempts and flapping ones fail one to three times, so a job is claimed 1.2 times on average.`,
+      `Seed ${seed}. ${config.processes} processes × ${config.slots} slots, claims of at most ${config.claimBatch}; ${config.producers} producers; ${config.standing.toLocaleString('en')} jobs wait in another queue the whole time. Poison jobs have three attempts and flapping ones fail one to three times, so a job is claimed 1.2 times on average.`,
       'Long jobs (beyond the lease) are one in 5,000: each holds a slot for forty seconds.',
       ...all.map(
         (one) =>
-          `At ${one.rate} jobs/s${one.isGrowing ? ' (the line grows)' : ''}: ${nameBound(one.evidence, load(one))}`,
+          `At ${one.rate} jobs/s${one.isGrowing ? ' (the backlog grows)' : ''}: ${nameBound(one.evidence, load(one))}`,
       ),
     ],
     figures: {
@@ -279,7 +279,7 @@ function aimsOf(config: SustainedConfig, { steady, steps, eighty }: Parts): read
     {
       kind: 'aim',
       about: 'depth stays flat',
-      expected: 'less than a second of jobs more in line at the end, all accepted',
+      expected: 'backlog grown by less than a second of jobs, all accepted',
       seen: `${stretch.readyAtStart} → ${stretch.readyAtEnd}, at most ${stretch.readyMost}`,
       holds: !steady.isGrowing,
     },
@@ -290,7 +290,7 @@ function aimsOf(config: SustainedConfig, { steady, steps, eighty }: Parts): read
     {
       kind: 'aim',
       about: 'the ceiling',
-      expected: 'a rate at which the line grows',
+      expected: 'a rate at which the backlog grows',
       seen:
         highest === null
           ? `below ${lowest} jobs/s, the steps ended there`

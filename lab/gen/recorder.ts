@@ -24,8 +24,8 @@ export class Recorder {
   /** Does nothing once closed: late records of an aborted run are useless. */
   write(line: ToldLine): void {
     if (this.#isClosed) return
-    const told = { ...line, ...this.#who, mono: performance.now(), wall: Date.now() }
-    writeSync(this.#file, `${JSON.stringify(told)}\n`)
+    const record = { ...line, ...this.#who, mono: performance.now(), wall: Date.now() }
+    writeSync(this.#file, `${JSON.stringify(record)}\n`)
   }
 
   close(): void {

@@ -1,7 +1,7 @@
 // When each worker of a run could take a job: it was up, it could reach the store, and one of its slots was idle. The workers'
 // supervisor records the first two by the store's clock. The third is known from the leases they held.
 
-import type { Busy, FaultTold, RunBegun, WorkerGone, WorkerUp } from './events.js'
+import type { Busy, FaultRecord, RunBegun, WorkerGone, WorkerUp } from './events.js'
 
 /** A span of store time. */
 interface Span {
@@ -69,7 +69,7 @@ export class Ability {
   /** In the order they came up. A worker that was paused comes up again under its name. */
   readonly #workers: Known[] = []
   readonly #held = new Map<string, Change[]>()
-  readonly #faults: { readonly begun: FaultTold; to: number }[] = []
+  readonly #faults: { readonly begun: FaultRecord; to: number }[] = []
   readonly #busy: Span[] = []
   readonly #pauses = new Map<string, { from: number; to: number }[]>()
   readonly #idle = new Map<string, Spans>()
@@ -95,7 +95,7 @@ export class Ability {
   }
 
   /** Takes a record of the workers' supervisor. */
-  told(event: WorkerUp | WorkerGone | FaultTold | Busy): void {
+  read(event: WorkerUp | WorkerGone | FaultRecord | Busy): void {
     if (event.ev === 'worker.up') {
       const held = this.#held.get(event.worker) ?? []
       this.#workers.push({ up: event, downAt: Number.POSITIVE_INFINITY, held })

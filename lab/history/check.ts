@@ -3,7 +3,7 @@
 // pass.
 
 import { checkDays, checkEnds, checkRescueTime, countedOf } from './ends.js'
-import type { FaultTold, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
+import type { FaultRecord, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
 import { Handlers } from './handlers.js'
 import { Lateness } from './lateness.js'
 import { type Life, newLife, newReading, type Reading, report } from './life.js'
@@ -23,7 +23,7 @@ export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
   const ticks = new Ticks(reading)
   const lateness = new Lateness(reading)
   readStore(reading, parts.store, { lines, ticks, lateness })
-  const faults = readProcesses(reading, parts.told, lateness)
+  const faults = readProcesses(reading, parts.processEvents, lateness)
   ticks.check()
   checkEnds(reading)
   checkDays(reading, parts.days)
@@ -44,14 +44,14 @@ export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
 interface Parts {
   readonly run: RunBegun | null
   readonly store: StoreEvent[]
-  readonly told: ProcessEvent[]
+  readonly processEvents: ProcessEvent[]
   readonly days: FinalDay[]
   readonly count: number
 }
 
 function sortOut(events: Iterable<HistoryEvent>): Parts {
   const store: StoreEvent[] = []
-  const told: ProcessEvent[] = []
+  const processEvents: ProcessEvent[] = []
   const days: FinalDay[] = []
   let run: RunBegun | null = null
   let count = 0
@@ -59,14 +59,14 @@ function sortOut(events: Iterable<HistoryEvent>): Parts {
     count++
     if (event.ev === 'run') run = event
     else if (event.ev === 'final day') days.push(event)
-    else if ('process' in event) told.push(event)
+    else if ('process' in event) processEvents.push(event)
     else store.push(event)
   }
   // Final states have no order of their own, so they come last.
   const placeOf = (event: StoreEvent) => (event.ev === 'final' ? Number.POSITIVE_INFINITY : event.order)
   const isSorted = store.every((event, index) => index === 0 || placeOf(store[index - 1]!) <= placeOf(event))
   if (!isSorted) store.sort((a, b) => compare(placeOf(a), placeOf(b)))
-  return { run, store, told, days, count }
+  return { run, store, processEvents, days, count }
 }
 
 function compare(a: number, b: number): number {
@@ -152,17 +152,17 @@ function step(reading: Reading, life: Life, event: OfJob): void {
   }
 }
 
-function readProcesses(reading: Reading, events: readonly ProcessEvent[], lateness: Lateness): FaultTold[] {
+function readProcesses(reading: Reading, events: readonly ProcessEvent[], lateness: Lateness): FaultRecord[] {
   const promises = new Promises(reading)
   const handlers = new Handlers(reading)
-  const faults: FaultTold[] = []
+  const faults: FaultRecord[] = []
   for (const event of events) {
     switch (event.ev) {
       case 'enqueue.invoke':
       case 'enqueue.ok':
       case 'enqueue.fail':
       case 'enqueue.info':
-        promises.told(event)
+        promises.read(event)
         break
       case 'answer.lost':
         reading.counts.answersLost++
@@ -170,16 +170,16 @@ function readProcesses(reading: Reading, events: readonly ProcessEvent[], latene
       case 'fault.begin':
         reading.counts.faults[event.kind] = (reading.counts.faults[event.kind] ?? 0) + 1
         faults.push(event)
-        lateness.told(event)
+        lateness.read(event)
         break
       case 'fault.end':
       case 'worker.up':
       case 'worker.down':
       case 'busy':
-        lateness.told(event)
+        lateness.read(event)
         break
       default:
-        handlers.told(event)
+        handlers.read(event)
     }
   }
   promises.check()

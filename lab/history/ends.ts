@@ -1,7 +1,7 @@
 // How the run ended: nothing missing, nothing unfinished, no lease expired in a run without faults; and whether the run counts.
 
 import { isFinished } from '../../src/core/states.js'
-import type { FaultTold, FinalDay, JobSettled } from './events.js'
+import type { FaultRecord, FinalDay, JobSettled } from './events.js'
 import { type Life, type Reading, report } from './life.js'
 import { shown } from './steps.js'
 
@@ -70,7 +70,7 @@ function countState({ counts }: Reading, { state, final }: Life): void {
 }
 
 /** Whether the run was busy enough and all its faults happened; if not, the reason. */
-export function countedOf(reading: Reading, faults: readonly FaultTold[]): { ok: boolean; reasons: string[] } {
+export function countedOf(reading: Reading, faults: readonly FaultRecord[]): { ok: boolean; reasons: string[] } {
   const { run, counts } = reading
   if (run === null) return { ok: false, reasons: ['the history does not say what the run was to be'] }
   const reasons: string[] = []
@@ -79,7 +79,7 @@ export function countedOf(reading: Reading, faults: readonly FaultTold[]): { ok:
   if (counts.accepted < jobs) reasons.push(`${counts.accepted} jobs were accepted, not ${jobs}`)
   if (counts.rescues < expiries) reasons.push(`${counts.rescues} leases ran out, not ${expiries}`)
   if (unknown < unknownAnswers) reasons.push(`${unknown} answers were unknown, not ${unknownAnswers}`)
-  if (run.healedAt === null) reasons.push('the run never came to the time when everything was whole again')
+  if (run.healedAt === null) reasons.push('the run never reached the time when everything was whole again')
   const begun = new Map(faults.filter(({ ev }) => ev === 'fault.begin').map(({ index, kind }) => [index, kind]))
   const missing = run.faults.filter(({ index, kind }) => begun.get(index) !== kind)
   if (missing.length > 0) {

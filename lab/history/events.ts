@@ -142,7 +142,7 @@ export interface FinalDay {
 }
 
 /** A record of a process. `processRun` counts the starts of a process: its name stays, the number grows. */
-interface Told {
+interface ProcessRecord {
   readonly process: string
   readonly processRun: number
   readonly mono: number
@@ -151,7 +151,7 @@ interface Told {
 }
 
 /** Before the call. */
-export interface EnqueueInvoked extends Told {
+export interface EnqueueInvoked extends ProcessRecord {
   readonly ev: 'enqueue.invoke'
   readonly key: string
   readonly idempotencyKey: string | null
@@ -160,7 +160,7 @@ export interface EnqueueInvoked extends Told {
 }
 
 /** After it: `ok` was promised, `fail` was refused, `info` may or may not have happened. */
-export interface EnqueueEnded extends Told {
+export interface EnqueueEnded extends ProcessRecord {
   readonly ev: 'enqueue.ok' | 'enqueue.fail' | 'enqueue.info'
   readonly key: string
   readonly job: string | null
@@ -170,7 +170,7 @@ export interface EnqueueEnded extends Told {
 }
 
 /** A handler started, ended, or learned that its lease is lost (its signal fired for that). */
-export interface HandlerTold extends Told {
+export interface HandlerRecord extends ProcessRecord {
   readonly ev: 'started' | 'ended' | 'lost_lease'
   readonly job: string
   readonly fence: number
@@ -178,20 +178,20 @@ export interface HandlerTold extends Told {
 }
 
 /** A handler is about to apply an effect outside a transaction. */
-export interface EffectTold extends Told {
+export interface EffectRecord extends ProcessRecord {
   readonly ev: 'effect.begin'
   readonly job: string
   readonly fence: number
 }
 
 /** An answer of the store was lost: the store had done the work, and its caller can't know. */
-interface AnswerLost extends Told {
+interface AnswerLost extends ProcessRecord {
   readonly ev: 'answer.lost'
   /** What the answer was to. */
   readonly to: string
 }
 
-export interface FaultTold extends Told {
+export interface FaultRecord extends ProcessRecord {
   readonly ev: 'fault.begin' | 'fault.end'
   readonly kind: string
   readonly target: string
@@ -204,14 +204,14 @@ export interface FaultTold extends Told {
 }
 
 /** The machine was overloaded or the store was away, so lateness is not checked. */
-export interface Busy extends Told {
+export interface Busy extends ProcessRecord {
   readonly ev: 'busy'
   readonly storeAt: number
   readonly untilAt: number
 }
 
 /** A worker began to take jobs, recorded by its supervisor. `storeAt` is the store's time. */
-export interface WorkerUp extends Told {
+export interface WorkerUp extends ProcessRecord {
   readonly ev: 'worker.up'
   readonly storeAt: number
   /** As claims name it. */
@@ -225,7 +225,7 @@ export interface WorkerUp extends Told {
 }
 
 /** It takes no more. */
-export interface WorkerGone extends Told {
+export interface WorkerGone extends ProcessRecord {
   readonly ev: 'worker.down'
   readonly storeAt: number
   readonly worker: string
@@ -275,7 +275,7 @@ export interface RunBegun {
     /** How long the affected processes may take to recover after a fault ends. */
     readonly recoverMs: number
     /** How long a handler may continue in a healthy process after its lease was rescued. */
-    readonly toldMs: number
+    readonly noticeMs: number
   } | null
   /** The minimum that makes the run count. */
   readonly busy: { readonly jobs: number; readonly expiries: number; readonly unknownAnswers: number }
@@ -294,7 +294,7 @@ export type StoreEvent =
   | FinalState
 
 export type ProcessEvent =
-  | (EnqueueInvoked | EnqueueEnded | HandlerTold | EffectTold | AnswerLost)
-  | (FaultTold | WorkerUp | WorkerGone | Busy)
+  | (EnqueueInvoked | EnqueueEnded | HandlerRecord | EffectRecord | AnswerLost)
+  | (FaultRecord | WorkerUp | WorkerGone | Busy)
 
 export type HistoryEvent = RunBegun | StoreEvent | ProcessEvent | FinalDay

@@ -2,7 +2,7 @@
 // lease was known to be lost.
 
 import { isFinished } from '../../src/core/states.js'
-import type { EffectTold, HandlerTold } from './events.js'
+import type { EffectRecord, HandlerRecord } from './events.js'
 import { type Life, type Reading, report } from './life.js'
 
 const ABORT_MARGIN_MS = 1_000
@@ -10,16 +10,16 @@ const ABORT_MARGIN_MS = 1_000
 /** Reads the handlers' records, then checks them against the jobs' lives. */
 export class Handlers {
   readonly #reading: Reading
-  readonly #started = new Map<string, HandlerTold>()
-  readonly #lost = new Map<string, HandlerTold>()
-  readonly #effects: EffectTold[] = []
+  readonly #started = new Map<string, HandlerRecord>()
+  readonly #lost = new Map<string, HandlerRecord>()
+  readonly #effects: EffectRecord[] = []
 
   constructor(reading: Reading) {
     this.#reading = reading
   }
 
   /** Takes a record of a worker's process. */
-  told(event: HandlerTold | EffectTold): void {
+  read(event: HandlerRecord | EffectRecord): void {
     const lease = `${event.job} ${event.fence}`
     if (event.ev === 'effect.begin') this.#effects.push(event)
     else if (event.ev === 'started') this.#start(lease, event)
@@ -29,7 +29,7 @@ export class Handlers {
     }
   }
 
-  #start(lease: string, event: HandlerTold): void {
+  #start(lease: string, event: HandlerRecord): void {
     const other = this.#started.get(lease)
     if (other !== undefined) {
       const what = `its handler started twice under fence ${event.fence}: in ${nameOf(other)} and in ${nameOf(event)}`
@@ -45,7 +45,7 @@ export class Handlers {
     for (const life of this.#reading.lives.values()) this.#checkEffects(life)
   }
 
-  #checkStart(event: HandlerTold): void {
+  #checkStart(event: HandlerRecord): void {
     const life = this.#reading.lives.get(event.job)
     if (life === undefined || !hasFence(life, event.fence)) {
       report(
@@ -61,7 +61,7 @@ export class Handlers {
     }
   }
 
-  #checkAbort(event: EffectTold): void {
+  #checkAbort(event: EffectRecord): void {
     const lost = this.#lost.get(`${event.job} ${event.fence}`)
     if (lost === undefined || lost.process !== event.process || lost.processRun !== event.processRun) return
     const lateMs = event.mono - lost.mono

@@ -5,7 +5,7 @@
 
 import { isFinished } from '../../src/core/states.js'
 import { Ability } from './ability.js'
-import type { Busy, FaultTold, JobClaimed, JobSettled, RunBegun, StoreEvent, WorkerGone, WorkerUp } from './events.js'
+import type { Busy, FaultRecord, JobClaimed, JobSettled, RunBegun, StoreEvent, WorkerGone, WorkerUp } from './events.js'
 import { type Life, type Reading, report } from './life.js'
 import { shown } from './steps.js'
 
@@ -60,8 +60,8 @@ export class Lateness {
     this.#ability?.paused(queue, at, isPaused)
   }
 
-  told(event: WorkerUp | WorkerGone | FaultTold | Busy): void {
-    this.#ability?.told(event)
+  read(event: WorkerUp | WorkerGone | FaultRecord | Busy): void {
+    this.#ability?.read(event)
   }
 
   /** After the event was applied to the job's life. */
@@ -82,7 +82,7 @@ export class Lateness {
     if (event.ev === 'stored') {
       for (const parent of life.stored?.after ?? []) push(this.#children, parent, life)
     }
-    if (isFinished(life.state) || event.ev === 'operated') this.#toldChildren(life.job, at)
+    if (isFinished(life.state) || event.ev === 'operated') this.#updateChildren(life.job, at)
   }
 
   #beginWait(life: Life, at: number): void {
@@ -99,7 +99,7 @@ export class Lateness {
     return parents.every((parent) => parent !== undefined && isFinished(parent.state)) ? at : null
   }
 
-  #toldChildren(job: string, at: number): void {
+  #updateChildren(job: string, at: number): void {
     for (const child of this.#children.get(job) ?? []) {
       const open = child.state === 'blocked' ? this.#open.get(child) : undefined
       if (open !== undefined) open.from = this.#parentsEnd(child, at)
@@ -156,7 +156,7 @@ export class Lateness {
   #noteEffect(job: string, fence: number, at: number): void {
     if (this.#holders.get(job)?.fence === fence) this.#doneAt.set(job, at)
     const taken = this.#taken.get(`${job} ${fence}`)
-    if (taken === undefined || at - taken.at <= this.#terms!.toldMs) return
+    if (taken === undefined || at - taken.at <= this.#terms!.noticeMs) return
     this.#outlived.push({ job, fence, worker: taken.worker, takenAt: taken.at, at })
   }
 
@@ -194,8 +194,8 @@ export class Lateness {
 
   #checkOutlived(ability: Ability, { job, fence, worker, takenAt, at }: Outlived): void {
     const wholeMs = ability.whole(worker).within(takenAt, at)
-    if (wholeMs <= this.#terms!.toldMs) return
-    const what = `fence ${fence} was taken back at ${shown(takenAt)} and its handler, never told, applied an effect at ${shown(at)}; ${worker} was whole for ${wholeMs.toFixed(0)} ms of it`
+    if (wholeMs <= this.#terms!.noticeMs) return
+    const what = `fence ${fence} was taken back at ${shown(takenAt)} and its handler, never notified, applied an effect at ${shown(at)}; ${worker} was whole for ${wholeMs.toFixed(0)} ms of it`
     report(this.#reading, 'I15', job, what)
   }
 }

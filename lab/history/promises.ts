@@ -23,7 +23,7 @@ export class Promises {
   }
 
   /** Takes a record of a producer. */
-  told(event: EnqueueInvoked | EnqueueEnded): void {
+  read(event: EnqueueInvoked | EnqueueEnded): void {
     let asked = this.#asked.get(event.key)
     if (asked === undefined) {
       asked = { invoked: null, mayExist: false, refused: false, answers: [] }

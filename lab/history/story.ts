@@ -20,7 +20,7 @@ export function smallestOffender(events: Iterable<HistoryEvent>, verdict: Verdic
 }
 
 /** The job's timeline, at most LINES_MAX lines. Times of processes are by their own clocks, and marked so. */
-export function tellStory(events: Iterable<HistoryEvent>, job: string): string {
+export function writeStory(events: Iterable<HistoryEvent>, job: string): string {
   const own = ownEvents(events, job)
   const beginning = own.find(({ at }) => at !== null)?.at ?? 0
   const lines = own.map(({ event, at }) => lineOf(event, at === null ? null : at - beginning))

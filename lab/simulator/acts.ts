@@ -111,10 +111,10 @@ export class Actors {
     try {
       const definition = DEFINITIONS.get(job.kind)!
       const { id, created } = await holdfast.enqueue(definition, job.payload, optionsOf(job, after))
-      processRun.tell({ ev: 'enqueue.ok', key, job: id, created })
+      processRun.record({ ev: 'enqueue.ok', key, job: id, created })
       return id
     } catch (error) {
-      processRun.tell({ ev: mayBeWritten(error) ? 'enqueue.info' : 'enqueue.fail', key, job: null })
+      processRun.record({ ev: mayBeWritten(error) ? 'enqueue.info' : 'enqueue.fail', key, job: null })
       return null
     }
   }
@@ -125,12 +125,12 @@ export class Actors {
       const entries = jobs.map((job) => [DEFINITIONS.get(job.kind)!, job.payload, optionsOf(job, [])] as const)
       const answers = await holdfast.enqueueMany(entries)
       answers.forEach(({ id, created }, index) => {
-        processRun.tell({ ev: 'enqueue.ok', key: jobs[index]!.payload.key, job: id, created })
+        processRun.record({ ev: 'enqueue.ok', key: jobs[index]!.payload.key, job: id, created })
       })
       return answers.map(({ id }) => id)
     } catch (error) {
       const ev = mayBeWritten(error) ? 'enqueue.info' : 'enqueue.fail'
-      for (const { payload } of jobs) processRun.tell({ ev, key: payload.key, job: null })
+      for (const { payload } of jobs) processRun.record({ ev, key: payload.key, job: null })
       return []
     }
   }
@@ -140,7 +140,7 @@ export class Actors {
     // When the store's clock is set back, a past time comes again.
     const isBack = this.#deps.plan.faults.some(({ kind }) => kind === 'clock back')
     const after = isBack ? {} : { after: this.#deps.server.nowMs }
-    processRun.tell({ ev: 'enqueue.invoke', key: payload.key, idempotencyKey: key, ...after })
+    processRun.record({ ev: 'enqueue.invoke', key: payload.key, idempotencyKey: key, ...after })
   }
 
   #pause({ holdfast }: Living, { queue, forMs }: Extract<PlannedAct, { act: 'pause' }>): void {

@@ -32,7 +32,7 @@ interface Work {
 async function work(world: HandlerWorld, kind: Kind, { payload, ctx }: Work): Promise<unknown> {
   const { processRun } = world
   const about = { job: ctx.id, fence: ctx.fence, attempt: ctx.attempt }
-  processRun.tell({ ev: 'started', ...about })
+  processRun.record({ ev: 'started', ...about })
   // A handler that settles in its own transaction ends its lease itself, and one that is given up loses it before it ends. Neither
   // counts as a lost lease.
   const lease = { id: ctx.id, fence: ctx.fence, attempt: ctx.attempt }
@@ -41,7 +41,7 @@ async function work(world: HandlerWorld, kind: Kind, { payload, ctx }: Work): Pr
     return await BEHAVIOURS[kind](world, { payload, ctx })
   } finally {
     processRun.runs(lease, false)
-    processRun.tell({ ev: 'ended', ...about })
+    processRun.record({ ev: 'ended', ...about })
   }
 }
 
@@ -128,7 +128,7 @@ async function pass({ processRun }: HandlerWorld, ctx: JobContext, ms: number): 
 async function affect({ processRun, link }: HandlerWorld, ctx: JobContext): Promise<void> {
   const { id, fence, attempt } = ctx
   for (;;) {
-    processRun.tell({ ev: 'effect.begin', job: id, fence })
+    processRun.record({ ev: 'effect.begin', job: id, fence })
     try {
       await link.applyEffect({ id, fence, attempt })
       return

@@ -21,17 +21,21 @@ const SLOW_MAX_MS = 2_500
 export function injectFaults(deps: InjectorDeps, faults: readonly PlannedFault[]): void {
   for (const fault of faults) {
     deps.timeline.after(fault.atMs, () => {
-      tell(deps, 'fault.begin', fault)
+      recordFault(deps, 'fault.begin', fault)
       const end = begin(deps, fault)
       deps.timeline.after(fault.forMs, () => {
         end()
-        tell(deps, 'fault.end', fault)
+        recordFault(deps, 'fault.end', fault)
       })
     })
   }
 }
 
-function tell({ timeline, server, write }: InjectorDeps, ev: 'fault.begin' | 'fault.end', fault: PlannedFault): void {
+function recordFault(
+  { timeline, server, write }: InjectorDeps,
+  ev: 'fault.begin' | 'fault.end',
+  fault: PlannedFault,
+): void {
   const { kind, target, index } = fault
   const about = { kind, target, index, storeAt: server.nowMs, ...(isOrdinary(kind) ? {} : { disables: target }) }
   write({ ev, ...about, process: 'simulator', processRun: 0, mono: timeline.nowMs })

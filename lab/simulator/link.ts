@@ -142,7 +142,7 @@ export class Link {
         back.answer(how)
         return
       }
-      processRun.tell({ ev: 'answer.lost', to: name })
+      processRun.record({ ev: 'answer.lost', to: name })
       // A broken connection fails immediately. A half-open one fails only at the deadline.
       if (chance.happens(0.5)) back.answer(loss)
     }

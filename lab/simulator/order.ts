@@ -85,7 +85,7 @@ export class Order {
     const otherPlace = this.#places.get(other.facts.id)
     if (place === undefined || otherPlace === undefined) return null
     if (place.isFront !== otherPlace.isFront) return place.isFront ? 'had waited for its time, or was given back' : null
-    return place.call < otherPlace.call ? 'stood before it' : null
+    return place.call < otherPlace.call ? 'was before it' : null
   }
 
   #report(invariant: Violation['invariant'], job: string, message: string): void {

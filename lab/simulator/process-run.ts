@@ -28,7 +28,7 @@ export interface ProcessRunDeps {
 }
 
 /** A record of a process, without the process's name. */
-type Told = ProcessEvent extends infer Event
+type OwnRecord = ProcessEvent extends infer Event
   ? Event extends ProcessEvent
     ? Omit<Event, 'process' | 'processRun' | 'mono' | 'wall'>
     : never
@@ -79,12 +79,12 @@ export class ProcessRun implements Owner {
   }
 
   /** Writes a record, unless the process has ended. */
-  tell(told: Told): void {
+  record(record: OwnRecord): void {
     if (this.#isDead) return
     const { name: process, number: processRun } = this
     // The correct time, which no part of the process knows. It places the record in a story.
     const wall = EPOCH_MS + this.#deps.timeline.nowMs
-    this.#deps.write({ ...told, process, processRun, mono: this.ports.clock.monotonic(), wall } as ProcessEvent)
+    this.#deps.write({ ...record, process, processRun, mono: this.ports.clock.monotonic(), wall } as ProcessEvent)
   }
 
   /** A handler has begun under this lease, or has ended. */
@@ -100,7 +100,7 @@ export class ProcessRun implements Owner {
       const about = this.#running.get(`${id} ${fence}`)
       if (about === undefined) continue
       this.#running.delete(`${id} ${fence}`)
-      this.tell({ ev: 'lost_lease', ...about })
+      this.record({ ev: 'lost_lease', ...about })
     }
   }
 

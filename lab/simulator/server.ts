@@ -47,7 +47,10 @@ export class Server {
     this.#timeline = timeline
     this.truth = new Truth(this.memory, write)
     this.#store = storeOver(this.memory, { now: () => this.nowMs })
-    this.#store.listen({ ready: (queue) => this.#tell({ ready: queue }), cancel: (id) => this.#tell({ cancel: id }) })
+    this.#store.listen({
+      ready: (queue) => this.#notify({ ready: queue }),
+      cancel: (id) => this.#notify({ cancel: id }),
+    })
   }
 
   /** The store's time, in whole milliseconds as the store keeps it. */
@@ -79,7 +82,7 @@ export class Server {
     return () => void this.#listeners.delete(hear)
   }
 
-  #tell(wake: Wake): void {
+  #notify(wake: Wake): void {
     for (const hear of this.#listeners) hear(wake)
   }
 

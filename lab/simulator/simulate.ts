@@ -36,7 +36,7 @@ const RESCUE_MS = 30_000
 /** How long schedules go on after the heal. Ticks due before the last round must have fired. */
 const SCHEDULES_MS = 11_500
 /** A worker polls every five seconds at the latest, and a call without an answer ends after 1.5 s. */
-const LATENESS = { boundMs: 15_000, graceMs: 1_000, recoverMs: 8_000, toldMs: 6_000 }
+const LATENESS = { boundMs: 15_000, graceMs: 1_000, recoverMs: 8_000, noticeMs: 6_000 }
 const CLOSE_MS = 60_000
 const LOOK_MS = 200
 
@@ -162,7 +162,7 @@ class Run {
   }
 
   #hangs(name: string): void {
-    const message = `${name} was asked to stop ${CLOSE_MS / 1_000} s ago and has not come to its end`
+    const message = `${name} was asked to stop ${CLOSE_MS / 1_000} s ago and has not ended`
     this.#violations.push({ invariant: 'I14', job: null, message })
   }
 

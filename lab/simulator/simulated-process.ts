@@ -46,7 +46,7 @@ export class SimulatedProcess {
     this.#chance = deps.chance.fork(planned.name)
   }
 
-  /** Its client, from the connection until it is told to stop. */
+  /** Its client, from the connection until it stops. */
   get living(): Living | null {
     return this.#living
   }
@@ -82,7 +82,7 @@ export class SimulatedProcess {
       enqueueTimeout: plan.enqueueTimeoutMs,
     })
     this.#living = { processRun, holdfast }
-    // It was told to end while it was connecting.
+    // It was ended while it was connecting.
     if (this.#isOver) return this.end()
     if (isHeard) holdfast.on(() => {})
     if (!hasWorker) return
@@ -91,31 +91,31 @@ export class SimulatedProcess {
       this.crash(this.#chance.between(200, 1_500))
     }
     const block = (ms: number) => {
-      this.#tellDown(processRun)
+      this.#recordDown(processRun)
       processRun.stop(ms)
-      this.#deps.timeline.after(ms, () => this.#tellUp(processRun), processRun)
+      this.#deps.timeline.after(ms, () => this.#recordUp(processRun), processRun)
     }
     const handlers = handlersOf({ processRun, link, crash, block })
     const { leaseMs: lease, drainMs: drain } = plan
     await holdfast.worker({ handlers, queues, concurrency, prefetch, pollMin, lease, drain }).start()
-    this.#tellUp(processRun)
+    this.#recordUp(processRun)
   }
 
   /** Its worker takes jobs from here on, unless it is stopping. */
-  #tellUp(processRun: ProcessRun): void {
+  #recordUp(processRun: ProcessRun): void {
     if (this.#living?.processRun !== processRun) return
     const { queues, concurrency: slots } = this.#planned
     const serves = { worker: processRun.id, of: this.name, queues, types: null, slots }
-    processRun.tell({ ev: 'worker.up', storeAt: this.#deps.server.nowMs, ...serves })
+    processRun.record({ ev: 'worker.up', storeAt: this.#deps.server.nowMs, ...serves })
   }
 
-  #tellDown(processRun: ProcessRun | null): void {
-    processRun?.tell({ ev: 'worker.down', storeAt: this.#deps.server.nowMs, worker: processRun.id })
+  #recordDown(processRun: ProcessRun | null): void {
+    processRun?.record({ ev: 'worker.down', storeAt: this.#deps.server.nowMs, worker: processRun.id })
   }
 
   /** Crashes it, and starts it again after a while. */
   crash(restartMs: number): void {
-    this.#tellDown(this.#processRun)
+    this.#recordDown(this.#processRun)
     this.#processRun?.crash()
     this.#processRun = null
     this.#living = null
@@ -127,7 +127,7 @@ export class SimulatedProcess {
     const living = this.#living
     if (living === null) return
     this.#living = null
-    this.#tellDown(living.processRun)
+    this.#recordDown(living.processRun)
     void living.holdfast.close().then(() => {
       if (this.#exit(living.processRun)) this.#deps.timeline.after(restartMs, () => this.start())
     })
@@ -145,7 +145,7 @@ export class SimulatedProcess {
     // A deploy in progress ends by itself.
     if (living === null) return
     this.#living = null
-    this.#tellDown(living.processRun)
+    this.#recordDown(living.processRun)
     void living.holdfast.close().then(() => this.#exit(living.processRun))
   }
 

@@ -1,6 +1,6 @@
 // The results of many runs, added up.
 
-import { smallestOffender, tellStory } from '../history/story.js'
+import { smallestOffender, writeStory } from '../history/story.js'
 import type { Violation } from '../history/verdict.js'
 import { isOrdinary } from './plan-faults.js'
 import { hashOf, type Simulation } from './simulate.js'
@@ -94,6 +94,6 @@ export function failureOf({ plan, history, verdict, violations }: Simulation): F
     seed: plan.seed,
     hash: hashOf(history),
     violations: violations.slice(0, VIOLATIONS_SHOWN),
-    story: job === null ? null : tellStory(history, job),
+    story: job === null ? null : writeStory(history, job),
   }
 }

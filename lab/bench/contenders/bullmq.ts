@@ -8,7 +8,7 @@ const SLOTS = 64
 const POOL = 20
 
 const SETTINGS =
-  'addBulk() for bulk; 64 at once; finished jobs removed, but for results; keys: jobId; failed jobs retried without a wait'
+  'addBulk() for bulk; 64 slots; finished jobs removed, but for results; keys: jobId; failed jobs retried without a wait'
 const LACKS = 'finished jobs are not kept'
 
 export const bullmqRedis: ContenderModule = {

@@ -8,7 +8,7 @@ export const graphileWorker: ContenderModule = {
     name: 'graphile-worker',
     store: 'postgres',
     version: versionOf('graphile-worker'),
-    settings: 'add_jobs() for bulk; 24 at once, local queue of 500, batched completion; keys: jobKey',
+    settings: 'add_jobs() for bulk; 24 slots, local queue of 500, batched completion; keys: jobKey',
     lacks: 'no history of finished jobs, no lease renewal, no fence',
   },
   drainShare: () => 0.5,

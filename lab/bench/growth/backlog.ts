@@ -42,7 +42,7 @@ const REST_SECONDS_MAX = 1_200
 const TAIL_JOBS = 5_000
 
 export const backlog: GrowthMeasure = {
-  about: 'drain speed and claim time by the length of the line',
+  about: 'drain speed and claim time by the length of the backlog',
   async run(context) {
     const scale = context.isQuick ? QUICK : FULL
     const rows: GrowthRow[] = []
@@ -62,8 +62,8 @@ export const backlog: GrowthMeasure = {
       notes: notesOf(scale),
       figures: {
         backlog: drainFigure(rows, {
-          title: 'Drain speed and claim time by the length of the line',
-          label: 'jobs in line at the start',
+          title: 'Drain speed and claim time by the length of the backlog',
+          label: 'jobs waiting at the start',
           field: 'backlog',
           scale: 'log',
         }),

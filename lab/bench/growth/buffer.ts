@@ -29,7 +29,7 @@ export const buffer: GrowthMeasure = {
     const small = rows.filter(({ payloadBytes }) => payloadBytes === SMALL_BYTES)
     return {
       columns: [
-        column('calls at once', 'calls'),
+        column('concurrent calls', 'calls'),
         column('payload B', 'payloadBytes'),
         column('accepted', 'accepted'),
         column('in the store', 'stored'),
@@ -48,7 +48,7 @@ export const buffer: GrowthMeasure = {
         buffer: {
           title: "Calls beyond a producer's buffer",
           subtitle: 'one process makes all calls before any is answered, with the default buffer of 20,000',
-          x: { label: 'enqueue calls at once', scale: 'linear' },
+          x: { label: 'concurrent enqueue calls', scale: 'linear' },
           panels: [
             {
               label: 'calls',

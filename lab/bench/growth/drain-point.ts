@@ -39,9 +39,9 @@ export async function withWorkers<T>(assignment: WorkerAssignment, work: (child:
   const child = new Child(WORKER, assignment, { name: 'the worker', deadlineMs: DEADLINE_MS })
   try {
     await child.hear('ready')
-    child.tell({ kind: 'start' })
+    child.send({ kind: 'start' })
     const result = await work(child)
-    child.tell({ kind: 'stop' })
+    child.send({ kind: 'stop' })
     await child.hear('stopped')
     await child.ended()
     return result

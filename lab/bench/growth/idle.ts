@@ -42,7 +42,7 @@ export const idle: GrowthMeasure = {
           memory: median(workers.map(({ pid }) => residentBytes(pid) ?? 0)),
         })
       } finally {
-        for (const worker of workers) worker.tell({ kind: 'stop' })
+        for (const worker of workers) worker.send({ kind: 'stop' })
         await Promise.race([Promise.all(workers.map((worker) => worker.ended())), pause(20_000)])
         await Promise.all(workers.map((worker) => worker.kill()))
       }
@@ -62,7 +62,7 @@ async function startWorkers(postgresUrl: string, { workers }: IdleScale): Promis
     await Promise.all(children.map((child) => child.kill()))
     throw error
   }
-  for (const child of children) child.tell({ kind: 'start' })
+  for (const child of children) child.send({ kind: 'start' })
   return children
 }
 

@@ -2,7 +2,7 @@
 
 import { connect, defineJob, isHoldfastError } from '../../../src/index.js'
 import type { Message } from '../children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../parent.js'
 import { type Spread, spreadOf } from '../statistics.js'
 
 export interface ProducerAssignment {
@@ -49,15 +49,17 @@ async function main({ postgresUrl }: ProducerAssignment): Promise<void> {
   const client = await connect(postgresUrl)
   const noop = defineJob<object>('noop')
   const enqueue: Enqueue = (payload) => client.enqueue(noop, payload)
-  const stop = hearParent('stop')
-  void hearParent<BurstRequest>('burst').then(async (request) => tellParent<Burst>(await burst(enqueue, request)))
-  const producing = hearParent<ProduceRequest>('produce').then((request) => produce(enqueue, request))
-  tellParent({ kind: 'ready' })
+  const stop = receiveFromParent('stop')
+  void receiveFromParent<BurstRequest>('burst').then(async (request) =>
+    sendToParent<Burst>(await burst(enqueue, request)),
+  )
+  const producing = receiveFromParent<ProduceRequest>('produce').then((request) => produce(enqueue, request))
+  sendToParent({ kind: 'ready' })
   await stop
   const end = await Promise.race([producing, Promise.resolve(null)])
   end?.()
   await client.close()
-  tellParent({ kind: 'stopped' })
+  sendToParent({ kind: 'stopped' })
   leaveParent()
 }
 

@@ -86,7 +86,7 @@ interface Sample {
 async function observe(cast: Cast, { beforeSeconds, heldSeconds, afterSeconds }: Phases): Promise<Sample[]> {
   const { worker, producer, holder } = cast
   const request: ProduceRequest = { kind: 'produce', jobsPerSecond: JOBS_PER_SECOND }
-  producer.tell(request)
+  producer.send(request)
   // The first second opens connections.
   await pause(1_000)
   await Promise.all([worker.ask({ kind: 'sample' }), producer.ask({ kind: 'sample' })])
@@ -170,7 +170,7 @@ const COLUMNS = [
   column('claim p50 ms', 'claimP50Ms', 2),
   column('worst p99 ms', 'claimP99Ms', 2),
   column('enqueue worst p99 ms', 'enqueueP99Ms', 2),
-  column('dead in line', 'deadInLine'),
+  column('dead in ready', 'deadInLine'),
 ]
 
 function summarise(samples: readonly Sample[], { beforeSeconds, heldSeconds }: Phases): GrowthRow[] {

@@ -3,7 +3,7 @@
 import { defineJob, type HoldfastEvent, openHoldfast } from '../../../src/index.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
 import type { Message } from '../children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../parent.js'
 import { type Spread, spreadOf } from '../statistics.js'
 import { Pacer } from './pacer.js'
 import { type SeenClaim, watchStore } from './watched-store.js'
@@ -83,24 +83,24 @@ async function main({ postgresUrl, workers: specs, listens }: WorkerAssignment):
       handlers: [noop.handle(() => pacer.pass())],
     }),
   )
-  const stop = hearParent('stop')
+  const stop = receiveFromParent('stop')
   void answerWindows(clock, pacer)
-  tellParent({ kind: 'ready' })
-  await hearParent('start')
+  sendToParent({ kind: 'ready' })
+  await receiveFromParent('start')
   await Promise.all(workers.map((worker) => worker.start()))
   await stop
   pacer.setPace(null)
   await Promise.all(workers.map((worker) => worker.stop()))
   await client.close()
-  tellParent({ kind: 'stopped' })
+  sendToParent({ kind: 'stopped' })
   leaveParent()
 }
 
 async function answerWindows(clock: WindowClock, pacer: Pacer): Promise<void> {
   for (;;) {
-    const request = await hearParent<WindowRequest>('window')
+    const request = await receiveFromParent<WindowRequest>('window')
     pacer.setPace(request.jobsPerSecond)
-    tellParent<Window>(await clock.window(request))
+    sendToParent<Window>(await clock.window(request))
   }
 }
 
