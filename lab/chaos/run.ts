@@ -89,7 +89,7 @@ export async function runChaos(
     await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
     await prepare(machine.server, machine.disk, settings)
     const scene = await openScene(machine, folder, settings, open)
-    say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are to come`)
+    say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are planned`)
     const run = await play(scene, plan, settings)
     await Promise.all([...open.fleet.map((worker) => worker.stop()), ...open.others.map((other) => other.close())])
     open.others = []

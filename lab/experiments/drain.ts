@@ -69,8 +69,8 @@ export const drain: Experiment = defineExperiment<DrainConfig>({
       notes: [
         `Drained in ${cold.seconds.toFixed(1)} s, ${Math.round(rate).toLocaleString('en')} jobs/s; steady state did ${Math.round(steadyRate).toLocaleString('en')} with enqueueing at the same time (${((100 * rate) / steadyRate).toFixed(0)} %).`,
         place.restart === null
-          ? 'The server is not ours to start anew: its cache was warm.'
-          : 'The server was started anew after the backlog was written: its cache was cold.',
+          ? 'The server is not ours to restart: its cache was warm.'
+          : 'The server was restarted after the backlog was written: its cache was cold.',
         'Why the two differ: a backlog comes in full claims and settles in full batches, and no other process uses the server; in steady state each job is also written, in smaller batches, by producers that share the machine.',
         `Cold: ${nameBound(cold.evidence)}`,
         `Steady: ${nameBound(steady.evidence)}`,

@@ -252,7 +252,7 @@ async function proveEnds({ client }: Ground, totals: ProducersTotals, isDone: bo
   return [
     expectThat('all jobs end', 'yes', isDone ? 'yes' : 'no', isDone),
     expectThat('as many ended as were accepted', `at least ${accepted}`, String(ended), ended >= accepted),
-    expectThat('jobs die of nothing but used-up attempts', 'none else', String(other), other === 0),
+    expectThat('jobs die only of used-up attempts', 'none else', String(other), other === 0),
     {
       kind: 'aim',
       about: 'enqueues refused',

@@ -10,7 +10,7 @@ export function checkEnds(reading: Reading): void {
   for (const life of reading.lives.values()) checkEnd(reading, life)
   const { run, counts } = reading
   if (run === null || run.faults.length > 0) return
-  if (counts.rescues > 0) report(reading, 'I12', null, `${counts.rescues} leases ran out in a run without faults`)
+  if (counts.rescues > 0) report(reading, 'I12', null, `${counts.rescues} leases expired in a run without faults`)
   if (counts.lostLeases > 0)
     report(reading, 'I12', null, `${counts.lostLeases} leases were lost in a run without faults`)
 }
@@ -72,12 +72,12 @@ function countState({ counts }: Reading, { state, final }: Life): void {
 /** Whether the run was busy enough and all its faults happened; if not, the reason. */
 export function countedOf(reading: Reading, faults: readonly FaultRecord[]): { ok: boolean; reasons: string[] } {
   const { run, counts } = reading
-  if (run === null) return { ok: false, reasons: ['the history does not say what the run was to be'] }
+  if (run === null) return { ok: false, reasons: ['the history has no record of the plan of the run'] }
   const reasons: string[] = []
   const { jobs, expiries, unknownAnswers } = run.busy
   const unknown = counts.unknown + counts.answersLost
   if (counts.accepted < jobs) reasons.push(`${counts.accepted} jobs were accepted, not ${jobs}`)
-  if (counts.rescues < expiries) reasons.push(`${counts.rescues} leases ran out, not ${expiries}`)
+  if (counts.rescues < expiries) reasons.push(`${counts.rescues} leases expired, not ${expiries}`)
   if (unknown < unknownAnswers) reasons.push(`${unknown} answers were unknown, not ${unknownAnswers}`)
   if (run.healedAt === null) reasons.push('the run never reached the time when everything was whole again')
   const begun = new Map(faults.filter(({ ev }) => ev === 'fault.begin').map(({ index, kind }) => [index, kind]))

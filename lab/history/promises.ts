@@ -41,7 +41,8 @@ export class Promises {
     } else if (event.ev === 'enqueue.info') {
       counts.unknown++
       asked.mayExist = true
-      if (event.isRefused) report(this.#reading, 'I18', null, `${event.key} was refused for good while things broke`)
+      if (event.isRefused)
+        report(this.#reading, 'I18', null, `${event.key} was refused as not retryable because of a fault`)
     } else {
       counts.refused++
       asked.refused = true
@@ -102,11 +103,10 @@ export class Promises {
     const life = byKey.get(key)
     if (life === undefined) return
     const isDuplicate = asked.answers.length > 0 && asked.answers.every(({ created }) => created === false)
-    if (isDuplicate)
-      report(this.#reading, 'I2', life.job, `${key} was answered as already there, and written all the same`)
+    if (isDuplicate) report(this.#reading, 'I2', life.job, `${key} was answered as already there, and written anyway`)
     // A call without an answer, because its process died, may have happened.
     const isRefused = asked.refused && !asked.mayExist && asked.answers.length === 0
-    if (isRefused) report(this.#reading, 'I2', life.job, `${key} was refused, and written all the same`)
+    if (isRefused) report(this.#reading, 'I2', life.job, `${key} was refused, and written anyway`)
   }
 }
 

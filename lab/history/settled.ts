@@ -20,7 +20,7 @@ export function settled(reading: Reading, life: Life, event: JobSettled): void {
   }
   if (mayCount) checkCounts(reading, life, event)
   if (life.cancelAsked && (to === 'retrying' || to === 'ready' || to === 'scheduled')) {
-    report(reading, 'I16', event.job, `became ${to} at ${shown(at)} though its cancel had been asked for`)
+    report(reading, 'I16', event.job, `became ${to} at ${shown(at)} though its cancel had been requested`)
   }
   countEnd(reading, life, event)
   if (to === 'succeeded') life.success = { fence, tx: event.tx }

@@ -17,12 +17,12 @@ export const INVARIANTS = {
   I11: 'limits on how many run and start',
   I12: 'no lease runs out without a fault',
   I13: 'finished is finished',
-  I14: 'everything finishes once it is whole again',
+  I14: 'every job finishes after the last fault',
   I15: 'a worker that lost its lease stops',
   I16: 'keys, parents and cancels are respected',
-  I17: 'what can be started is started, and what is done is settled, in time',
+  I17: 'a job that can start is started in time, and a finished one settled in time',
   I18: 'a fault is no refusal',
-  I19: 'a day past its retention goes, and nothing that lives goes with it',
+  I19: 'a day past its retention is dropped, and no live job with it',
 } as const
 
 export type Invariant = keyof typeof INVARIANTS

@@ -84,7 +84,7 @@ export class Order {
     const place = this.#places.get(one.facts.id)
     const otherPlace = this.#places.get(other.facts.id)
     if (place === undefined || otherPlace === undefined) return null
-    if (place.isFront !== otherPlace.isFront) return place.isFront ? 'had waited for its time, or was given back' : null
+    if (place.isFront !== otherPlace.isFront) return place.isFront ? 'had waited for its time, or was released' : null
     return place.call < otherPlace.call ? 'was before it' : null
   }
 

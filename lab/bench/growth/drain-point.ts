@@ -65,7 +65,7 @@ export async function askWindow(
   if (window.jobs === 0) throw new Error(`no job succeeded within ${request.secondsMax} s`)
   if (window.claimsMs.length === 0) {
     throw new Error(
-      'jobs succeeded and no claim was seen: the store has another way to claim, which watched-store.ts must learn',
+      'jobs succeeded and no claim was seen: the store has another way to claim, which watched-store.ts must observe',
     )
   }
   return window

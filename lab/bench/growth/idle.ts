@@ -24,7 +24,7 @@ const FULL: IdleScale = { workers: 10, seconds: 20, settleSeconds: 15 }
 const QUICK: IdleScale = { workers: 3, seconds: 4, settleSeconds: 3 }
 
 export const idle: GrowthMeasure = {
-  about: 'queries and processor time of workers with nothing to do',
+  about: 'queries and processor time of idle workers',
   async run(context) {
     const scale = context.isQuick ? QUICK : FULL
     const url = await prepareDatabase(context, async () => {})
@@ -154,7 +154,7 @@ function describe(
     ],
     figures: {
       idle: {
-        title: `Queries of ${workers} workers with nothing to do`,
+        title: `Queries of ${workers} idle workers`,
         subtitle: 'each in a process of its own; the server counts late, so read the height, not the shape',
         x: { label: 'seconds', scale: 'linear' as const },
         panels: [
