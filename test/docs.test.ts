@@ -225,11 +225,17 @@ function numberOf(path: string): string {
 function gapsIn({ path, text }: Page): readonly string[] {
   const sections = text.split(/^## /m).slice(1)
   const gaps = ['Decision', 'Figures', 'Alternatives', 'When to look again']
-    .filter((heading) => !sections.some((section) => section.startsWith(`${heading}\n`) && /\n\s*\S/.test(section)))
+    .filter((heading) => !sections.some((section) => headingOf(section) === heading && /\n\s*\S/.test(section)))
     .map((heading) => `nothing under "${heading}"`)
   if (!/^Date: \d{4}-\d{2}-\d{2}/m.test(text)) gaps.unshift('no date')
   if (!text.startsWith(`# ${numberOf(path)}: `)) gaps.unshift('no title with its number')
   return gaps.map((gap) => `${path} has ${gap}`)
+}
+
+/** The heading of a section; "What was decided" is another name for "Decision". */
+function headingOf(section: string): string {
+  const heading = section.slice(0, section.indexOf('\n')).trim()
+  return heading === 'What was decided' ? 'Decision' : heading
 }
 
 interface Fence {
