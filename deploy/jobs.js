@@ -1,4 +1,4 @@
-// The jobs of the worker in compose.yaml, to start from: replace them by yours.
+// The jobs of the worker in compose.yaml. Replace them with yours.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob } from 'holdfast'
 

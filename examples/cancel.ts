@@ -1,4 +1,4 @@
-// Cancelling: a job that waits never starts; one that runs is told through its signal, from any process.
+// Cancelling: a waiting job never starts. A running one is notified through its signal, from any process.
 
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -20,7 +20,7 @@ const worker = holdfast.worker({
   handlers: [
     crunch.handle(async ({ minutes }, { signal }) => {
       started()
-      // Hand the signal to whatever takes long: fetch, timers, queries. Its reason says why it fired.
+      // Pass the signal to everything that takes long: fetch, timers, queries. Its reason says why it fired.
       await sleep(minutes * 60_000, undefined, { signal })
     }),
   ],

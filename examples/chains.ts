@@ -17,7 +17,7 @@ const third = await holdfast.enqueue(load, null, { after: [first.id, second.id] 
 console.log(first.state, second.state, third.state)
 assert.deepEqual([first.state, second.state, third.state], ['ready', 'blocked', 'blocked'])
 
-// When a parent dies its children are cancelled; with onParentDead: 'run' they run all the same.
+// When a parent dies its children are cancelled; with onParentDead: 'run' they run anyway.
 const broken = await holdfast.enqueue(extract, { source: 'missing.csv' })
 const cancelled = await holdfast.enqueue(load, null, { after: broken.id })
 

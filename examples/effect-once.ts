@@ -18,7 +18,7 @@ const handler = credit.handle(async ({ account, cents }, ctx) => {
     await client.query('BEGIN')
     await client.query('INSERT INTO entries (account, cents) VALUES ($1, $2)', [account, cents])
     await ctx.complete(client, { credited: cents })
-    // What fails before the commit, or a process that dies here, leaves neither the entry nor a finished job.
+    // If something fails before the commit, or the process dies here, there is neither an entry nor a finished job.
     if (ctx.attempt === 1) throw new Error('the power went out')
     await client.query('COMMIT')
   } catch (error) {

@@ -1,4 +1,4 @@
-// Idempotency keys: enqueueing the same thing twice makes one job, however many callers and processes try.
+// Idempotency keys: enqueueing the same thing twice makes one job, for any number of callers and processes.
 
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
@@ -26,7 +26,7 @@ console.log(`finished: the key is free, created ${next.created}`)
 assert.equal(next.created, true)
 await holdfast.wait(next.id, { timeout: '10s' })
 
-// With a time, it is taken for so long, whatever becomes of the job.
+// With a time, it is taken for that long, whatever becomes of the job.
 const daily = { idempotencyKey: { key: `daily:${user}`, for: '24h' } } as const
 const today = await holdfast.enqueue(sendWelcome, { user }, daily)
 await holdfast.wait(today.id, { timeout: '10s' })

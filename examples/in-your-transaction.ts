@@ -1,4 +1,4 @@
-// Enqueue in your own transaction: the job exists exactly if your rows do. HOLDFAST_URL must name a PostgreSQL server.
+// Enqueue in your own transaction: the job exists if and only if your rows do. HOLDFAST_URL must name a PostgreSQL server.
 
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'

@@ -1,4 +1,4 @@
-// What a handler throws decides what becomes of its job: tried again, tried again at a time of its choice, or dead.
+// What a handler throws decides what becomes of its job: retried, retried at a chosen time, or dead.
 
 import assert from 'node:assert/strict'
 import { connect, DropJob, defineJob, isHoldfastError, RetryJob } from 'holdfast'
@@ -16,7 +16,7 @@ const worker = holdfast.worker({
       const status = answers[ctx.attempt - 1]
       // Waits as long as the API asks for.
       if (status === 429) throw new RetryJob('asked to slow down', { delay: '50ms' })
-      // No use in trying again.
+      // A retry would not help.
       if (status === 404) throw new DropJob('there is no such account')
       // Waits out its backoff.
       if (status !== 200) throw new Error(`HTTP ${status}`)

@@ -7,7 +7,7 @@ const report = defineJob<{ region: string }>('report')
 
 const holdfast = await connect()
 
-// Created, or changed when there is one of that name: calling it at every start is fine.
+// Creates the schedule, or changes the one with that name. Call it at every start.
 await holdfast.schedule('morning-report', {
   cron: '30 9 * * 1-5',
   zone: 'Europe/Berlin',

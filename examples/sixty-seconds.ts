@@ -5,7 +5,7 @@ import { connect, defineJob } from 'holdfast'
 
 const greet = defineJob<{ name: string }>('greet', { maxAttempts: 5, timeout: '30s' })
 
-// HOLDFAST_URL, then DATABASE_URL; without either, a PostgreSQL server of its own in the folder .holdfast.
+// HOLDFAST_URL, then DATABASE_URL; without either, an embedded PostgreSQL server in the folder .holdfast.
 const holdfast = await connect()
 
 const worker = holdfast.worker({
@@ -13,7 +13,7 @@ const worker = holdfast.worker({
 })
 await worker.start()
 
-// Durable when it resolves.
+// The job is durable when this resolves.
 const { id } = await holdfast.enqueue(greet, { name: 'Ada' })
 const result = await holdfast.wait(id, { timeout: '10s' })
 

@@ -1,13 +1,13 @@
-// Being told to end before its time.
+// Ends a program early and cleanly, by a signal.
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const FAILURES = ['unhandledRejection', 'uncaughtException'] as const
 const INTERRUPTED = 130
 
 /**
- * Opens something that outlives the program unless it is closed, such as a server, and returns it with what closes it. A program
- * that is told to end closes it too and ends then, also when it is told while the thing is still opening. After a signal the
- * returned close never resolves: what was under way fails as things close, and must not end the program before all are.
+ * Opens a resource that outlives the program unless it is closed, such as a server, and returns it with the function that closes
+ * it. A signal closes it too and then ends the program, also while it is still opening. After a signal the returned close never
+ * resolves: work in progress fails while resources close, and must not end the program before all are closed.
  */
 export async function openAndCloseForSure<T>(
   open: () => Promise<T>,

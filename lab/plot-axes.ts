@@ -1,4 +1,4 @@
-// Where the ticks of an axis stand, what they are called, and where a value lies between its ends.
+// The ticks of an axis, their labels, and the position of a value between its ends.
 
 export interface AxisScale {
   readonly kind: 'linear' | 'log' | 'even'
@@ -16,7 +16,7 @@ export function linearScale(values: readonly number[], options: { readonly fitsE
   const high = Math.max(...finite, low)
   const step = niceStep((high - low || 1) / TICKS_WANTED)
   const from = Math.floor(low / step) * step
-  // Time ends when it ends; a quantity gets room up to the next round number.
+  // A time axis ends at the last value; a quantity gets room up to the next round number.
   const to = options.fitsEnd && high > low ? high : Math.max(from + step, Math.ceil(high / step - 1e-9) * step)
   const ticks: number[] = []
   for (let n = 0; from + n * step <= to + step * 1e-6; n++) ticks.push(clean(from + n * step))
@@ -30,7 +30,7 @@ export function niceStep(least: number): number {
   return clean(factor * power)
 }
 
-/** An axis on which equal distances are equal factors. Values that are not above 0 have no place on it and stand at its start. */
+/** An axis on which equal distances are equal factors. Values that are not above 0 are drawn at its start. */
 export function logScale(values: readonly number[], ticks?: readonly number[]): AxisScale {
   const positive = values.filter((value) => value > 0 && Number.isFinite(value))
   const low = positive.length === 0 ? 1 : Math.min(...positive)

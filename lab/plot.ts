@@ -45,7 +45,7 @@ const GAP = 22
 // More points than this are a curve, and dots on it would hide it.
 const DOTS_MAX = 40
 
-// Told apart by those who see colours differently, and legible on white as on near-black.
+// Colours that people with colour blindness can tell apart, legible on white and on near-black.
 const COLOURS = ['#2f81f7', '#db6d28', '#2da44e', '#a371f7', '#d4a72c', '#e5534b']
 
 const STYLE = `
@@ -142,7 +142,7 @@ function drawPanel(panel: Panel, frame: Frame): string {
   ].join('\n')
 }
 
-// Few values that were chosen stand a little off the edges; time fills its axis.
+// A few chosen values get a margin at the edges; time fills its axis.
 function inset({ kind }: AxisScale): number {
   return kind === 'linear' ? 0 : 36
 }

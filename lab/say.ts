@@ -1,6 +1,6 @@
-// What the lab says to people. Stdout is kept for documents.
+// The lab's messages for people. Stdout is kept for documents.
 
-// Whoever listened may have gone (a closed terminal, `| head`). The run goes on, and takes its servers down at the end.
+// The reader may be gone (a closed terminal, `| head`). The run goes on, and stops its servers at the end.
 process.stderr.on('error', () => {})
 
 /** Writes a line to stderr. */

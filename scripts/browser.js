@@ -1,4 +1,4 @@
-// Finds the Chromium that the dashboard is tested in and prints its path. With --install it installs Debian's where it may.
+// Finds the Chromium that the dashboard is tested in and prints its path. With --install it installs Debian's, as root.
 import { isAbsolute } from 'node:path'
 import { installPackage, isProgram, locate } from './debian.js'
 

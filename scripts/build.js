@@ -1,6 +1,6 @@
-// Builds dist/: src/ and lab/ compiled, the types that users reach, and the dashboard. It is put in place at the end, so that
-// a build that fails leaves the last one as it was. All of dist/ is published, so nothing is in it that nobody needs: comments
-// are for whoever reads the sources, those of types for whoever writes a call.
+// Builds dist/: src/ and lab/ compiled, the types that users reach, and the dashboard. It is put in place at the end, so that a
+// failed build leaves the last one unchanged. All of dist/ is published, so it holds only what users need: comments stay in the
+// types, for editors, and are removed from the code.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
@@ -21,7 +21,7 @@ writeText('src/server/web.js', 'WEB', packedWeb())
 rmSync('dist', { recursive: true, force: true })
 renameSync(MAKING, 'dist')
 
-/** Puts a text into the module that carries it. */
+/** Writes a text into the module that holds it. */
 function writeText(path, name, text) {
   const file = join(MAKING, path)
   if (!readFileSync(file, 'utf8').includes(`export const ${name} = null`))
@@ -52,7 +52,7 @@ function packedWeb() {
   return brotliCompressSync(JSON.stringify(Object.fromEntries(files))).toString('base64')
 }
 
-/** Removes the types of files that no entry of the package leads to: commands, the lab, the insides of stores. */
+/** Removes the types of files that no entry of the package reaches: commands, the lab, the internals of stores. */
 function dropUnreachedTypes() {
   const { exports } = JSON.parse(readFileSync('package.json', 'utf8'))
   const entries = Object.values(exports).flatMap(({ types }) => (types === undefined ? [] : [types]))

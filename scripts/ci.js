@@ -7,10 +7,10 @@ import { openToolbox } from './toolbox.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-ci-'))
 const reports = ['tests', 'node-22', 'node-24', 'proof'].map((name) => join(folder, `${name}.json`))
-// These take both cores for minutes. What the others wait for, with real processes and servers, would take longer beside them.
+// These take both cores for minutes. Tests that wait for real processes and servers would take longer beside them.
 const PROOF = ['chaos', 'experiments', 'simulator-bugs'].map((name) => `test/lab/${name}.test.ts`)
-// What tells versions of Node apart in a minute: the runtime, both stores' contract, threads, handlers in TypeScript.
-const FAST = [
+// The suites that differ between versions of Node: the runtime, both stores' contract, threads, handlers in TypeScript.
+const BY_VERSION = [
   ...['core', 'client', 'worker', 'upkeep', 'testing', 'metrics', 'tracing'].map((name) => `test/${name}/`),
   ...['stores/memory', 'stores/postgres', 'cli/worker', 'crash/paused'].map((name) => `test/${name}.test.ts`),
 ]
@@ -29,12 +29,12 @@ const steps = [
   ['types of the dashboard', 'node_modules/typescript/bin/tsc', '--noEmit', '-p', 'dashboard/tsconfig.json'],
   ['unused exports', 'node_modules/knip/bin/knip.js'],
   ['tests', ...vitest(reports[0], ...PROOF.map((file) => `--exclude=${file}`))],
-  ['fast tests on Node 22', { node: 22 }, ...vitest(reports[1], ...FAST)],
-  ['fast tests on Node 24', { node: 24 }, ...vitest(reports[2], ...FAST)],
+  ['tests on Node 22', { node: 22 }, ...vitest(reports[1], ...BY_VERSION)],
+  ['tests on Node 24', { node: 24 }, ...vitest(reports[2], ...BY_VERSION)],
   ['proof: chaos, simulator, experiments', ...vitest(reports[3], ...PROOF)],
 ]
 
-// Without these the tests that need them fail and say what to do; the others run all the same.
+// Tests that need a missing one of these fail and name the command that installs it. The others run anyway.
 for (const name of ['browser', 'faketime', 'pgbouncer', 'postgres-15', 'toolbox']) {
   spawnSync(process.execPath, [`scripts/${name}.js`, '--install'], { stdio: ['ignore', 'ignore', 'inherit'] })
 }

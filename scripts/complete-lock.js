@@ -1,6 +1,6 @@
 // Completes the lock files after `npm install`: the package's own, and those of lab/. A registry that mirrors only this platform's
-// binaries leaves those of the other platforms out of the lock file, and `npm ci` then refuses it everywhere. Each missing one is written down with
-// the version its parent asks for and the platform its name tells, so that other platforms are skipped, not missed.
+// binaries leaves those of the other platforms out of the lock file, and then `npm ci` refuses it everywhere. Each missing one is
+// added with the version its parent requires and the platform in its name, so that npm skips other platforms.
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const FILES = ['package-lock.json', 'lab/peers/package-lock.json', 'lab/toolbox/package-lock.json']

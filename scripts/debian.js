@@ -1,4 +1,4 @@
-// Installs Debian's packages where that may be done: as root, with apt-get.
+// Installs Debian's packages, as root, with apt-get.
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -19,7 +19,7 @@ export function isProgram(path) {
   }
 }
 
-/** True when the package was installed, within so many milliseconds. */
+/** True when the package was installed within `withinMs`. */
 export function installPackage(name, withinMs) {
   if (process.getuid?.() !== 0 || locate(['apt-get']) === null) return false
   console.error(`${name} is not here: installing Debian’s`)

@@ -1,4 +1,4 @@
-// Finds the library that lets a test set the clock of a server and prints its path. With --install it installs Debian's where it may.
+// Finds the library that lets a test set the clock of a server and prints its path. With --install it installs Debian's, as root.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { installPackage } from './debian.js'

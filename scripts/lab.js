@@ -1,6 +1,6 @@
 // Builds the lab and runs one of its programs: node scripts/lab.js bench [options]. HOLDFAST_LAB_OUT names the folder it is
-// built into, so that two people, or two runs of different code, do not build over each other; default .lab. Everybody is
-// measured on Node 24: the newest versions of the peers need it.
+// built into, so that two runs of different code do not overwrite each other; default .lab. All contenders are measured on Node
+// 24, because the newest versions of the peers need it.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ if (!existsSync(entry)) {
   console.error(`the lab has no program ${JSON.stringify(program)}; it has: bench`)
   process.exit(2)
 }
-// Signals are passed on, so that the program can take its servers down.
+// Signals are passed on, so that the program can stop its servers.
 const child = spawn(node(), [entry, ...options], { stdio: 'inherit' })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
 child.on('exit', (code) => process.exit(code ?? 1))

@@ -1,4 +1,4 @@
-// Finds PgBouncer, which tests put in front of their servers, and prints its path. With --install it installs Debian's where it may.
+// Finds PgBouncer, which tests put in front of their servers, and prints its path. With --install it installs Debian's, as root.
 import { installPackage, isProgram } from './debian.js'
 
 const INSTALL_MS = 120_000

@@ -1,5 +1,5 @@
-// Finds PostgreSQL 15, the oldest version that is supported, and prints where its programs are. With --install it installs Debian's
-// where it may. The server that Debian would start by itself is not needed: tests start their own.
+// Finds PostgreSQL 15, the oldest version that is supported, and prints where its programs are. With --install it installs
+// Debian's, as root. Tests start their own server, not Debian's.
 import { installPackage, isProgram } from './debian.js'
 
 const INSTALL_MS = 180_000

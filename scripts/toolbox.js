@@ -10,7 +10,7 @@ const MODULES = join(FOLDER, 'node_modules')
 /** Two downloads of 50 MB. */
 const INSTALL_MS = 300_000
 
-/** The programs by name, after an installation where it is asked for. Raises with what to do where one is missing. */
+/** The programs by name, installed first if requested. Raises an error that says what to do if one is missing. */
 export function openToolbox({ isInstalling = false } = {}) {
   const nodes = Object.fromEntries([22, 24].map((major) => [major, nodeOf(major)]))
   const tools = { nodes, pnpm: join(MODULES, 'pnpm/bin/pnpm.mjs'), yarn: join(MODULES, 'yarn/bin/yarn.js') }

@@ -1,10 +1,11 @@
-// The guides: every block of TypeScript in them compiles against the package as it is, and every link leads somewhere.
+// The documents: every block of TypeScript compiles against the package as it is, every link leads somewhere, every decision has
+// its sections.
 //
-// A block is a module of its own. It imports what it needs, or names what it takes for granted in a comment above it that
-// readers do not see: <!-- with: holdfast, sendEmail -->. What such names stand for is in GIVEN.
+// A block is a module of its own. It imports what it needs, or names what it assumes in a comment above it that readers do not
+// see: <!-- with: holdfast, sendEmail -->. GIVEN declares those names.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
 
@@ -25,10 +26,10 @@ function define(name: string, payload: string): string {
   return `declare const ${name}: import('holdfast').JobDefinition<${payload}, ${payload}>`
 }
 
-// The module a reader has, in the guides that import one.
+// The reader's own module, which some guides import.
 const JOBS = "export declare const handlers: readonly import('holdfast').Handler[]"
 
-// What the guides show of packages that are not installed here, as those packages declare it.
+// The parts of packages that the guides show and that are not installed here, as those packages declare them.
 const ELSEWHERE = `
 declare module 'drizzle-orm' {
   export interface SQL { readonly queryChunks: unknown[] }
@@ -65,7 +66,15 @@ interface Block {
 }
 
 const pages: readonly Page[] = [
-  'README.md',
+  ...[
+    'README.md',
+    'ARCHITECTURE.md',
+    'CONTRIBUTING.md',
+    'CHANGELOG.md',
+    'SECURITY.md',
+    'lab/README.md',
+    'deploy/README.md',
+  ],
   ...readdirSync(DOCS, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name))
@@ -80,7 +89,7 @@ describe('the guides', () => {
     expect(problemsIn(blocks)).toEqual([])
   })
 
-  test('a block that does not compile is told, with its page and line', { timeout: 60_000 }, () => {
+  test('a block that does not compile is reported with its page and line', { timeout: 60_000 }, () => {
     const text = [
       'Some words.',
       '<!-- with: holdfast, sendEmail -->',
@@ -98,7 +107,7 @@ describe('the guides', () => {
     expect(problems[1]).toMatch(/^docs\/broken\.md:6: .*prioritty/s)
   })
 
-  test('a block may take for granted only what is declared for it', () => {
+  test('a block may assume only what is declared for it', () => {
     const text = '<!-- with: somethingElse -->\n```ts\nvoid somethingElse\n```'
 
     expect(() => blocksOf({ path: 'docs/broken.md', text })).toThrow(/docs\/broken\.md:3 .*somethingElse/)
@@ -137,7 +146,9 @@ describe('the guides', () => {
 
   test('every guide is on a shelf', () => {
     const shelves = pages.find(({ path }) => path === 'docs/README.md')!.text
-    const guides = pages.filter(({ path }) => path.startsWith('docs/') && path !== 'docs/README.md')
+    const guides = pages.filter(
+      ({ path }) => path.startsWith('docs/') && path !== 'docs/README.md' && !isDecision(path),
+    )
 
     const shelved = linksOf(shelves).map((target) => inRepository('docs/README.md', target))
     const missing = guides.filter(({ path }) => !shelved.includes(relative('docs', path)))
@@ -145,6 +156,87 @@ describe('the guides', () => {
     expect(missing.map(({ path }) => path)).toEqual([])
   })
 })
+
+describe('the documents for contributors', () => {
+  test('every file that CONTRIBUTING.md and SECURITY.md name exists', () => {
+    const missing = pages
+      .filter(({ path }) => ['CONTRIBUTING.md', 'SECURITY.md'].includes(path))
+      .flatMap(({ path, text }) =>
+        [...text.matchAll(/`((?:src|test|docs|scripts|lab)\/[\w./-]+\w\/?)`/g)]
+          .filter(([, file]) => !file!.includes('NNNN') && !existsSync(join(ROOT, file!)))
+          .map(([, file]) => `${path} → ${file}`),
+      )
+
+    expect(missing).toEqual([])
+  })
+
+  test('the glossary explains thirty words, each once', () => {
+    const { text } = pages.find(({ path }) => path === 'CONTRIBUTING.md')!
+    const glossary = text.slice(text.indexOf('\n## Words'), text.indexOf('\n## The bar'))
+    const words = [...glossary.matchAll(/^\| ([a-z]+) +\| \S/gm)].map(([, word]) => word!).slice(1)
+
+    expect(words).toHaveLength(30)
+    expect(new Set(words).size).toBe(30)
+  })
+})
+
+describe('the decisions', () => {
+  const decisions = pages.filter(({ path }) => isDecision(path))
+
+  test('each has its number, its date and its sections', () => {
+    expect(decisions.length).toBeGreaterThan(20)
+    expect(decisions.flatMap(gapsIn)).toEqual([])
+  })
+
+  test('a page without a date or a section is reported', () => {
+    const text = '# 0099: Nothing\n\n## Decision\n\nWe wait.\n\n## Figures\n\n## When to look again\n\nNever.\n'
+
+    expect(gapsIn({ path: 'docs/decisions/0098-nothing.md', text })).toEqual([
+      'docs/decisions/0098-nothing.md has no title with its number',
+      'docs/decisions/0098-nothing.md has no date',
+      'docs/decisions/0098-nothing.md has nothing under "Figures"',
+      'docs/decisions/0098-nothing.md has nothing under "Alternatives"',
+    ])
+  })
+
+  test('no two have one number', () => {
+    const numbers = decisions.map(({ path }) => numberOf(path))
+
+    expect(numbers).toEqual([...new Set(numbers)])
+  })
+
+  test('each has a line in the index', () => {
+    const index = pages.find(({ path }) => path === 'docs/decisions/README.md')!.text
+    const missing = decisions.filter(({ path }) => !index.includes(basename(path)))
+
+    expect(missing.map(({ path }) => path)).toEqual([])
+  })
+})
+
+function isDecision(path: string): boolean {
+  return /^docs\/decisions\/\d{4}-[\w-]+\.md$/.test(path)
+}
+
+function numberOf(path: string): string {
+  return basename(path).slice(0, 4)
+}
+
+/** What a decision's page lacks: its number in the title, its date, a section, or the text of one. */
+function gapsIn({ path, text }: Page): readonly string[] {
+  const sections = text.split(/^## /m).slice(1)
+  const gaps = ['Decision', 'Figures', 'Alternatives', 'When to look again']
+    .filter((heading) => !sections.some((section) => headingOf(section) === heading && /\n\s*\S/.test(section)))
+    .map((heading) => `nothing under "${heading}"`)
+  if (!/^Date: \d{4}-\d{2}-\d{2}/m.test(text)) gaps.unshift('no date')
+  if (!text.startsWith(`# ${numberOf(path)}: `)) gaps.unshift('no title with its number')
+  return gaps.map((gap) => `${path} has ${gap}`)
+}
+
+/** The heading of a section; "What was decided" is another name for "Decision". */
+function headingOf(section: string): string {
+  const heading = section.slice(0, section.indexOf('\n')).trim()
+  return heading === 'What was decided' ? 'Decision' : heading
+}
 
 interface Fence {
   /** The line after the opening one, counted from 1. */
@@ -180,7 +272,7 @@ function blocksOf({ path, text }: Page): readonly Block[] {
       const place = `${path}:${line}`
       const given = namesIn(above).map((name) => declarationOf(name, place))
       const hidden = given.join('\n').split('\n')
-      // In docs, whatever the page: from there packages resolve as they do for the tests.
+      // In docs for every page, because packages resolve from there as they do for the tests.
       const file = join(DOCS, `${path.replace(/\W/g, '_')}_${line}.ts`)
       return { place, file, hiddenLines: hidden.length, code: [...hidden, ...lines].join('\n') }
     })
@@ -193,14 +285,14 @@ function namesIn(comment: string): readonly string[] {
 
 function declarationOf(name: string, place: string): string {
   const declaration = GIVEN[name]
-  if (declaration === undefined) throw new Error(`${place} takes ${name} for granted, which GIVEN does not declare`)
+  if (declaration === undefined) throw new Error(`${place} assumes ${name}, which GIVEN does not declare`)
   return declaration
 }
 
-// The files of the package and its dependencies, which every program of these tests has in common.
+// The parsed files of the package and its dependencies. Every program of these tests shares them.
 const parsed = new Map<string, ts.SourceFile>()
 
-/** What the compiler says about the blocks, each with the page and line it is about. */
+/** The compiler's errors in the blocks, each with its page and line. */
 function problemsIn(blocks: readonly Block[]): readonly string[] {
   const options = compilerOptions()
   const sources = new Map(blocks.map(({ file, code }) => [file, code]))
@@ -241,7 +333,7 @@ function compilerOptions(): ts.CompilerOptions {
   }
 }
 
-/** Where the package's names lead: to what they are built from, so that the test needs no build. */
+/** The source file of each of the package's entries, so that the test needs no build. */
 function sourcesByName(): Record<string, string[]> {
   const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     name: string
@@ -269,7 +361,7 @@ function linksOf(text: string): readonly string[] {
   return links.map(([, target]) => target!)
 }
 
-/** A link to a file of the repository as one from page to page. Pages that are published link so to what is not. */
+/** A link to a file on the repository's site as a link from page to page. Published pages link like that to unpublished ones. */
 function inRepository(from: string, target: string): string {
   const { homepage } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { homepage: string }
   const repository = homepage.replace('#readme', '')

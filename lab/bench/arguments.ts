@@ -1,9 +1,9 @@
-// The benchmark's command line. A name or a flag that means nothing is an error: measuring nothing, or something else than was
-// asked for, would only be noticed half an hour later.
+// The benchmark's command line. An unknown name or flag is an error. Otherwise a wrong measurement would be noticed only half an
+// hour later.
 
 import { parseArgs } from 'node:util'
 
-/** A command line that cannot be followed; the message is for whoever typed it. */
+/** An invalid command line; the message is for the user. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -44,7 +44,7 @@ export interface DashboardArguments {
   readonly isJson: boolean
 }
 
-/** `npm run bench -- tenants`: what one tenant's enqueues take beside another that asks for much. */
+/** `npm run bench -- tenants`: how long one tenant's enqueues take beside another that sends expensive requests. */
 export interface TenantsArguments {
   readonly program: 'tenants'
   readonly isQuick: boolean
@@ -128,7 +128,7 @@ function readFlags<const F extends Flags>(words: readonly string[], options: F):
   try {
     return parseArgs({ args: [...words], options, strict: true, allowPositionals: false }).values as Values<F>
   } catch (cause) {
-    // The first sentence says what is wrong; what follows is advice for programs with positionals.
+    // The first sentence names the mistake; the rest is advice for programs with positionals.
     const text = cause instanceof Error ? cause.message.split(/[.\n]/)[0] : String(cause)
     throw new UsageError(
       `${text}; this takes ${Object.keys(options)

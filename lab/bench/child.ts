@@ -1,10 +1,10 @@
-// One contender, one measure, one process: nothing of an earlier measurement is left in its memory.
+// One contender, one measure, one process, so that nothing of an earlier measurement is left in memory.
 
 import type { Message } from './children.js'
 import type { Servers } from './contender.js'
 import { CONTENDERS } from './contenders/all.js'
 import { MEASURES, type Measured, type Scale } from './measures.js'
-import { leaveParent, readAssignment, tellParent } from './parent.js'
+import { leaveParent, readAssignment, sendToParent } from './parent.js'
 
 export interface Assignment {
   readonly contender: string
@@ -26,7 +26,7 @@ async function main({ contender: name, measure: measureName, servers, scale }: A
   const before = process.cpuUsage()
   const measured = await measure.run({ contender, name, servers, scale })
   const { user, system } = process.cpuUsage(before)
-  tellParent<Report>({ kind: 'report', ...measured, nodeCpuUs: user + system + (measured.othersCpuUs ?? 0) })
+  sendToParent<Report>({ kind: 'report', ...measured, nodeCpuUs: user + system + (measured.othersCpuUs ?? 0) })
   await contender.close()
   leaveParent()
 }

@@ -1,8 +1,8 @@
-// Processes that a measurement starts: told things, heard from, and ended at the latest at their deadline.
+// Processes that a measurement starts: they exchange messages with it and end at their deadline at the latest.
 
 import { type ChildProcess, fork } from 'node:child_process'
 
-/** What goes back and forth. */
+/** A message in either direction. */
 export interface Message {
   readonly kind: string
 }
@@ -13,17 +13,17 @@ interface Wish {
   readonly reject: (error: Error) => void
 }
 
-/** One process. What it says is kept until somebody asks for it. */
+/** One process. Its messages are kept until they are read. */
 export class Child {
   readonly pid: number
   readonly #child: ChildProcess
-  readonly #heard: Message[] = []
+  readonly #received: Message[] = []
   #wishes: Wish[] = []
   readonly #listeners = new Map<string, (message: Message) => void>()
   readonly #ended: Promise<void>
   #end: Error | null = null
 
-  /** Starts a module as a process of its own. `name` stands for it in messages; after `deadlineMs` it is killed. */
+  /** Starts a module as a process. `name` is its name in messages; after `deadlineMs` it is killed. */
   constructor(module: URL, assignment: unknown, options: { readonly name: string; readonly deadlineMs: number }) {
     const { name, deadlineMs } = options
     const child = fork(module, [JSON.stringify(assignment)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
@@ -35,7 +35,7 @@ export class Child {
       child.kill('SIGKILL')
     }, deadlineMs)
     child.on('message', (message) => this.#take(message as Message))
-    // Sending to one that has just ended is no news: its end is.
+    // A failed send to a process that has just ended is ignored: its end is reported anyway.
     child.on('error', () => {})
     this.#ended = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
@@ -50,15 +50,15 @@ export class Child {
     })
   }
 
-  /** Tells it something. */
-  tell(message: Message): void {
+  /** Sends a message. */
+  send(message: Message): void {
     if (this.#end === null && this.#child.connected) this.#child.send(message)
   }
 
   /** The next message of a kind. Rejects when the process ends without one. */
   hear<M extends Message>(kind: M['kind']): Promise<M> {
-    const index = this.#heard.findIndex((message) => message.kind === kind)
-    if (index !== -1) return Promise.resolve(this.#heard.splice(index, 1)[0] as M)
+    const index = this.#received.findIndex((message) => message.kind === kind)
+    if (index !== -1) return Promise.resolve(this.#received.splice(index, 1)[0] as M)
     if (this.#end !== null) return Promise.reject(this.#end)
     return new Promise((resolve, reject) => {
       this.#wishes.push({ kind, resolve: resolve as (message: Message) => void, reject })
@@ -70,18 +70,18 @@ export class Child {
     this.#listeners.set(kind, listener as (message: Message) => void)
   }
 
-  /** Tells it something and resolves with its answer, which has the same kind. */
+  /** Sends a message and resolves with its answer, which has the same kind. */
   ask<M extends Message>(message: Message): Promise<M> {
-    this.tell(message)
+    this.send(message)
     return this.hear<M>(message.kind)
   }
 
-  /** Resolves when it has ended, however it did. */
+  /** Resolves when it has ended, for any reason. */
   async ended(): Promise<void> {
     await this.#ended
   }
 
-  /** Ends it at once, if it has not ended. */
+  /** Kills it, if it has not ended. */
   async kill(): Promise<void> {
     if (this.#end === null) this.#child.kill('SIGKILL')
     await this.#ended
@@ -91,7 +91,7 @@ export class Child {
     const listener = this.#listeners.get(message.kind)
     const index = this.#wishes.findIndex(({ kind }) => kind === message.kind)
     if (listener !== undefined) listener(message)
-    else if (index === -1) this.#heard.push(message)
+    else if (index === -1) this.#received.push(message)
     else this.#wishes.splice(index, 1)[0]!.resolve(message)
   }
 }

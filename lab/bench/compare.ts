@@ -1,4 +1,4 @@
-// Contenders side by side: every measure in rounds, everyone in turn, medians at the end.
+// Compares contenders: every measure in rounds, contenders in turn, medians at the end.
 
 import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
@@ -56,7 +56,7 @@ async function measureAll(servers: TestServers, chosen: CompareArguments, scale:
   const failures: Failure[] = []
   for (let round = 1; round <= chosen.rounds; round++) {
     for (const measure of chosen.measures) {
-      // Turns: nobody always comes first, when the machine is cool, or last.
+      // In turns, so that no contender is always first, when the machine is cool, or last.
       const order = contenders.map((_, index) => contenders[(index + round) % contenders.length]!)
       for (const contender of order) {
         if (whyAbsent(measure, contender) !== null) continue

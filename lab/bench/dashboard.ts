@@ -15,7 +15,7 @@ import { median } from './statistics.js'
 import { printTable } from './table.js'
 
 const ROUNDS = 5
-/** What an operator still takes for at once. */
+/** What an operator still perceives as immediate. */
 const AIM_MS = 300
 const TOKEN = 'a-token-of-the-benchmark-0123456789-abcdefgh'
 

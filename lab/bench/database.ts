@@ -26,7 +26,7 @@ export async function freshDatabase(serverUrl: string): Promise<string> {
 /** Connects, works, and ends the connection. */
 export async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url, application_name: 'bench' })
-  // A query that is under way says it too; between two queries there is nobody to tell.
+  // A running query reports the error too; between two queries nothing else does.
   client.on('error', () => {})
   await client.connect()
   try {

@@ -1,4 +1,4 @@
-// The document that --json prints, and what every such document says about where it was made.
+// The document that --json prints, with the machine and versions it was made on.
 
 import { spawnSync } from 'node:child_process'
 import { arch, cpus, platform, release, totalmem } from 'node:os'

@@ -1,4 +1,4 @@
-// Draining a backlog that is there when the workers start: in one process, in four together, and with jobs that ask for more.
+// Drains a backlog that exists when the workers start: in one process, in four, and with jobs that use more features.
 
 import { Child } from './children.js'
 import type { Contender } from './contender.js'
@@ -18,7 +18,7 @@ export const drain: Measure['run'] = async ({ contender, scale: { drainJobs } })
   return drainAll(contender, drainJobs, () => undefined)
 }
 
-/** A backlog whose jobs ask for more than plain ones do. */
+/** A backlog whose jobs use more features than plain ones. */
 export function drainWith(what: 'large payloads' | 'keys' | 'results' | 'failures'): Measure['run'] {
   return async ({ contender, scale: { drainJobs } }) => {
     const payloadOf = (n: number) => (what === 'large payloads' ? PAYLOAD_1KB : { ...PAYLOAD, n })
@@ -54,14 +54,14 @@ async function fill(
 /** Drains until `jobs` have been handled without an error, and everything has been settled. */
 async function drainAll(contender: Contender, jobs: number, onJob: (payload: object) => unknown): Promise<Measured> {
   let handled = 0
-  let tell: () => void = () => {}
+  let resolveDone: () => void = () => {}
   const all = new Promise<void>((resolve) => {
-    tell = resolve
+    resolveDone = resolve
   })
   const began = performance.now()
   const stop = await contender.startWorker((payload) => {
     const result = onJob(payload)
-    if (++handled === jobs) tell()
+    if (++handled === jobs) resolveDone()
     return result
   })
   await all
@@ -81,11 +81,11 @@ export async function drainTogether({ contender, name, servers, scale: { drainJo
     await Promise.all(drainers.map((drainer) => drainer.hear('ready')))
     const all = allHandled(drainers, drainJobs)
     const began = performance.now()
-    for (const drainer of drainers) drainer.tell({ kind: 'start' })
-    // One that ends before it was told to has failed, and the rest may never get to the end.
+    for (const drainer of drainers) drainer.send({ kind: 'start' })
+    // A process that ends too early has failed, and the others may never finish the backlog.
     const stopped = Promise.all(drainers.map((drainer) => drainer.hear<Stopped>('stopped')))
     await Promise.race([all, stopped])
-    for (const drainer of drainers) drainer.tell({ kind: 'stop' })
+    for (const drainer of drainers) drainer.send({ kind: 'stop' })
     const reports = await stopped
     const seconds = (performance.now() - began) / 1_000
     await Promise.all(drainers.map((drainer) => drainer.ended()))

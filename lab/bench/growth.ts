@@ -1,4 +1,4 @@
-// How Holdfast's cost grows: with the line, with what else is in the store, with slots and queues, with time.
+// How Holdfast's cost grows: with the backlog, with other data in the store, with slots and queues, with time.
 
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -25,7 +25,7 @@ export interface Scale {
   readonly latencySamples: number
 }
 
-/** What a measure has before it. */
+/** The context of a measure. */
 export interface Stage {
   readonly contender: Contender
   /** The contender's name on the command line, for those that open it in further processes. */
@@ -35,7 +35,7 @@ export interface Stage {
 }
 
 export interface Measure {
-  /** What it asks of a contender that not everyone has. */
+  /** The feature it needs, which not every contender has. */
   readonly feature: Feature | null
   run(stage: Stage): Promise<Measured>
 }
@@ -164,7 +164,7 @@ export const MEASURES: Readonly<Record<string, Measure>> = {
   'drain, with keys': { feature: 'keys', run: drainWith('keys') },
   'drain, with results': { feature: 'results', run: drainWith('results') },
   'drain, 10 % failing': { feature: 'retries', run: drainWith('failures') },
-  'both at once': plain(both),
+  'both concurrently': plain(both),
   'enqueue to start, idle': plain(idle),
   'enqueue to start, 1,000/s': plain(loaded),
 }

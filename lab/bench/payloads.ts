@@ -1,4 +1,4 @@
-// What the jobs of the benchmark carry.
+// The payloads of the benchmark's jobs.
 
 /** A small payload, as most are. */
 export const PAYLOAD: { readonly to: string; readonly template: string; readonly n: number } = {
@@ -7,7 +7,7 @@ export const PAYLOAD: { readonly to: string; readonly template: string; readonly
   n: 1,
 }
 
-/** A payload of 1,024 bytes as JSON, none of them repeated so that nothing is gained by compressing it. */
+/** A payload of 1,024 bytes as JSON, without repetition, so that compressing it gains nothing. */
 export const PAYLOAD_1KB: { readonly n: number; readonly text: string } = { n: 1, text: textOf(1_024 - 17) }
 
 function textOf(length: number): string {

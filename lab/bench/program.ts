@@ -1,6 +1,6 @@
 // npm run bench: measures Holdfast, the limit of its layout and its peers on the same servers, one after the other in turns;
-// npm run bench -- growth: how Holdfast's cost grows; npm run bench -- dashboard: what its requests take; npm run bench -- tenants: what a tenant costs
-// the others. A table for people on stderr and, with --json, one document on stdout.
+// npm run bench -- growth: how Holdfast's cost grows; npm run bench -- dashboard: how long its requests take; npm run bench --
+// tenants: what a tenant costs the others. A table for people on stderr and, with --json, one document on stdout.
 
 import { say } from '../say.js'
 import { readArguments, USAGE, UsageError } from './arguments.js'
@@ -13,7 +13,7 @@ import { growth } from './growth.js'
 import { MEASURES } from './measures.js'
 import { tenants } from './tenants.js'
 
-/** Runs what the words ask for; the exit code. */
+/** Runs the program that the arguments name; returns the exit code. */
 export async function bench(words: readonly string[]): Promise<number> {
   if (words.includes('--help')) {
     say(USAGE)

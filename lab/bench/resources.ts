@@ -1,4 +1,4 @@
-// What a measurement costs beside time: processor time in the server and in Node, log written, commits made.
+// The cost of a measurement apart from time: processor time in the server and in Node, log written, commits made.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { withClient } from './database.js'

@@ -36,7 +36,7 @@ export interface Result extends Omit<Report, 'kind'> {
   readonly deadTuples: number | null
 }
 
-/** A measurement that came to nothing. */
+/** A failed measurement. */
 export interface Failure {
   readonly measure: string
   readonly contender: string
@@ -44,7 +44,7 @@ export interface Failure {
   readonly error: string
 }
 
-/** Measures and says what came of it. A failure is a value: the half hour around it should not be lost. */
+/** Measures and returns the result. A failure is a value, so that one failure does not lose the other results. */
 export async function measureOnce(servers: TestServers, turn: Turn): Promise<Result | Failure> {
   const { contender, measure, round } = turn
   const label = `round ${round} · ${measure} · ${contender}`
@@ -63,7 +63,7 @@ async function measureOne({ postgres, redis }: TestServers, turn: Turn): Promise
   const { contender, measure, round } = turn
   const isPostgres = CONTENDERS[contender]!.note.store === 'postgres'
   const serverPid = isPostgres ? postgres.pid : redis!.pid
-  // A database of its own for each, so that nobody pays for another's dead rows.
+  // A separate database for each, so that no contender pays for another's dead rows.
   const postgresUrl = await freshDatabase(postgres.url)
   redis?.empty()
   const servers = { postgresUrl, redisPort: redis?.port ?? null }

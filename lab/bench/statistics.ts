@@ -17,7 +17,7 @@ export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
 }
 
-/** What times or sizes came to: how many, the middle, the 99th of a hundred, the largest. Null where there were none. */
+/** A summary of times or sizes: count, median, 99th percentile, maximum. Null if there are none. */
 export interface Spread {
   readonly count: number
   readonly p50: number | null

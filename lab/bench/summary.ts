@@ -4,14 +4,14 @@ import type { Result } from './run.js'
 import { median } from './statistics.js'
 import type { Table } from './table.js'
 
-/** A measure that a contender has not got, and why. */
+/** A measure that a contender lacks, and why. */
 export interface Absence {
   readonly measure: string
   readonly contender: string
   readonly why: string
 }
 
-/** What the rounds of one measure and contender came to. Null where there is nothing to say. */
+/** The rounds of one measure and contender, summed up. Null where there is no value. */
 export interface Summary {
   readonly measure: string
   readonly contender: string
@@ -28,7 +28,7 @@ export interface Summary {
   readonly deadTuplesPerJob: number | null
 }
 
-/** Summaries in the order of the measures, then of the contenders. Those that were absent are there, without figures. */
+/** Summaries in the order of the measures, then of the contenders. Absent ones are included without figures. */
 export function summariseAll(
   results: readonly Result[],
   absences: readonly Absence[],

@@ -1,5 +1,5 @@
-// npm run bench -- tenants: what one tenant's enqueues take while fifty readers poll /stats over half a million timed jobs and another
-// tenant searches with filters made to be slow; and what they take without them, in turns in one run.
+// npm run bench -- tenants: how long one tenant's enqueues take while fifty readers poll /stats over half a million timed jobs and
+// another tenant searches with slow filters; and how long they take without them, in turns in one run.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,10 +27,10 @@ const HOSTILE_TERMS = 18
 const ENQUEUERS = 4
 const ENQUEUE_PAUSE_MS = 40
 const ROUNDS = 3
-/** What a tenant may cost the others: the 99th percentile beside it over that without it. */
+/** What a tenant may cost the others: the ratio of the 99th percentiles with and without it. */
 const FACTOR_MAX = 2
 
-/** Who is there beside the enqueues. Each in turn, so that it is known whose share is whose. */
+/** The load beside the enqueues. Each part runs in turn, so that its share is known. */
 const BESIDES = ['nobody', 'readers', 'hostile filters', 'readers and hostile filters'] as const
 type Beside = (typeof BESIDES)[number]
 
@@ -41,7 +41,7 @@ interface Round {
   /** Answers that were not 201. */
   readonly refused: number
   readonly stats: Spread
-  /** How many searches were answered with each status, or cut with each error. */
+  /** How many searches ended with each status or each error. */
   readonly searches: Readonly<Record<string, number>>
 }
 

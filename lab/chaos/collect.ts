@@ -1,5 +1,5 @@
-// Reads what the witness wrote and turns it into the store's events: the changes one transaction made to one job are one step of its
-// life.
+// Reads the history table and turns it into the store's events. The changes that one transaction made to one job are one step of
+// its life.
 
 import type pg from 'pg'
 import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
@@ -9,7 +9,7 @@ import type { FinalState, JobStored, QueueOperated, StoreEvent } from '../histor
 import { LEFTOVER } from './old-days.js'
 import { WITNESS } from './watch.js'
 
-/** What the triggers tell of: everything but where jobs stand at the end. */
+/** The events that the triggers record: all but the final states. */
 type Happened = Exclude<StoreEvent, FinalState | QueueOperated>
 
 interface Change {
@@ -17,7 +17,7 @@ interface Change {
   readonly at: number
   /** When its transaction began. */
   readonly began: number
-  /** When others could see it; null where that is not known. */
+  /** When others could see it; null if unknown. */
   readonly committed: number | null
   readonly tx: string
   readonly source: string
@@ -50,7 +50,7 @@ SELECT place::float8 AS place, (extract(epoch FROM at) * 1000)::float8 AS at,
 /** Every step of every job's life, as the store's triggers wrote it. */
 export async function* readChanges(sql: pg.Client): AsyncGenerator<StoreEvent> {
   await sql.query(`CREATE INDEX IF NOT EXISTS changes_in_order ON ${WITNESS}.changes (place)`)
-  // Rows of one transaction and job are within a page of each other or nearly: what is open at the end of a page is carried over.
+  // Rows of one transaction and job are close together, so those still open at the end of a page are carried over to the next.
   let open = new Map<string, Change[]>()
   let after = 0
   for (;;) {
@@ -74,10 +74,10 @@ export async function* readChanges(sql: pg.Client): AsyncGenerator<StoreEvent> {
   }
 }
 
-/** No transaction of a run takes so long: the store's clock was set meanwhile. */
+/** No transaction of a run takes this long, so the store's clock was set meanwhile. */
 const STRAYED_MS = 60_000
 
-/** The events that the changes of one transaction to one job come to. */
+/** The events made of one transaction's changes to one job. */
 export function* stepOf(group: readonly Change[]): Generator<Happened> {
   const hasStrayed = group.some(({ at, began }) => Math.abs(at - began) > STRAYED_MS)
   const committedAt = group[group.length - 1]!.committed
@@ -97,7 +97,7 @@ function* eventsOf(group: readonly Change[]): Generator<Happened> {
   const left = find('running_delete')
   const landed = landingOf(group)
   const claimed = find('running_insert')
-  // A job that was written and stands nowhere was carried over from a day that is dropped.
+  // A job that was written and has no state row was carried over from a dropped day.
   if (made !== undefined && landed === null && claimed === undefined) return
   if (made !== undefined) yield storedOf(made, landed)
   else if (left !== undefined && landed !== null) yield settledOf(left, landed)
@@ -148,7 +148,7 @@ function storedOf(made: Change, landed: Landing | null): Happened {
   const isEffect = effect === 'in transaction' || effect === 'outside' || effect === 'none'
   const stored: JobStored = {
     ...{ ev: 'stored', order: made.place, at: made.at, tx: made.tx, job: made.id!, queue: made.word!, type, priority },
-    // A job that was claimed as it was written stood nowhere before.
+    // A job that was claimed as it was written had no state before.
     state: landed?.to ?? 'ready',
     runAt: landed?.notBefore ?? (landed?.to === 'blocked' ? landed.change.moment : null),
     maxAttempts: options?.limits?.maxAttempts ?? LIMIT_DEFAULTS.maxAttempts,
@@ -179,12 +179,12 @@ function settledOf(left: Change, { change, to, reason, notBefore }: Landing): Ha
     attempts: change.attempt ?? 0,
     crashes: change.crashes ?? 0,
     notBefore,
-    // The fence moves on with a rescue: that is how the store tells the two apart.
+    // A rescue moves the fence on. That distinguishes it from a settlement.
     rescued: change.fence !== null && change.fence > left.fence!,
   }
 }
 
-/** A move of a job nobody was running. */
+/** A change of a job that was not running. */
 function movedOf({ change, to }: Landing, wasDead: boolean): Happened {
   const own = { order: change.place, at: change.at, tx: change.tx, job: change.id! }
   if (to === 'ready' && wasDead) return { ...own, ev: 'operated', action: 'requeue', to }
@@ -219,7 +219,7 @@ SELECT jobs.id::text AS job, jobs.payload ->> 'key' AS key, jobs.options -> 'sch
         UNION ALL SELECT id, 'running', attempt, NULL FROM :schema.running) AS place USING (id)
  WHERE jobs.type <> '${LEFTOVER}'`
 
-/** Where each job stands now. */
+/** Each job's state now. */
 export async function readFinal(sql: pg.Client, schema: string): Promise<StoreEvent[]> {
   type Row = {
     job: string

@@ -1,5 +1,5 @@
-// How each kind of fault is made. A fault begins when it really happens, and ends when it is over: what did not happen is not
-// written down, and the run does not count.
+// How each kind of fault is made. A fault is recorded when it really begins and when it is over. A fault that did not happen is
+// not recorded, and then the run does not count.
 
 import type pg from 'pg'
 import type { Recorder } from '../gen/recorder.js'
@@ -22,7 +22,7 @@ export const FILLABLE = 'fillable'
 
 export interface Scene {
   readonly machine: Machine
-  /** The server that takes writes at the moment. */
+  /** The server that takes writes now. */
   readonly server: PostgresServer
   readonly stranger: Stranger
   readonly schema: string
@@ -31,7 +31,7 @@ export interface Scene {
   readonly recorder: Recorder
 }
 
-/** A fault under way: `begin` is called when it happens. */
+/** A fault in progress: `begin` is called when it happens. */
 type Make = (scene: Scene, fault: PlannedFault, begin: () => void) => Promise<void>
 
 const PATIENCE_MS = 30_000
@@ -50,7 +50,7 @@ export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void
   const begin = () => {
     if (hasBegun) return
     hasBegun = true
-    // From when it was about to be made: a server that is told to end is no help before it has.
+    // From the moment before the fault: a server that is stopping no longer serves.
     scene.recorder.write({
       ev: 'fault.begin',
       kind,
@@ -60,7 +60,7 @@ export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void
       ...(disables === null ? {} : { disables }),
     })
   }
-  // A server from which a standby is being copied is left alone.
+  // A server from which a standby is being copied is not disturbed.
   if (target === 'server') await scene.machine.settled()
   storeAt = Date.now()
   await MAKERS[kind](scene, fault, begin)
@@ -109,7 +109,7 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
   'lose answer to claim': lost('claim', ({ type, text }) => type === 'B' && text.startsWith('claim')),
   'lose answer to settle': lost('settle', ({ type, text }) => type === 'B' && text.startsWith('settle')),
   'lose answer to enqueue': lost('enqueue', ({ type, text }) => type === 'B' && text.startsWith('enqueue')),
-  // Of a handler that settles in its own transaction: effect and settlement are there, and it can't know.
+  // For a handler that settles in its own transaction: effect and settlement are committed, and the handler can't know.
   'lose answer to commit': lost('commit', ({ type, text }) => type === 'Q' && text === 'COMMIT'),
   'terminate backends': async ({ server }, _, begin) => {
     await onServer(server, async (sql) => {
@@ -124,7 +124,7 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
       process.kill(rows[0].pid, 'SIGKILL')
       begin()
     })
-    // It recovers. Were its disk full meanwhile, it would give up.
+    // It is recovering. With a full disk it would give up.
     await untilUp(server)
   },
   'stop server': async ({ server }, fault, begin) => {
@@ -161,7 +161,7 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
       await disk.free()
     }
   },
-  // The next jump comes when the ticks of this one are made up for: two together are more than catchUpMax lets a schedule make up for.
+  // The next jump waits until the schedules have caught up: two jumps together exceed catchUpMax.
   'clock ahead': async ({ server, schema }, _, begin) => {
     await server.clock!.move(AHEAD_MS)
     begin()
@@ -170,7 +170,7 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
     const isBehind = () => onServer(server, async (sql) => (await sql.query<{ n: number }>(behind)).rows[0]!.n > 0)
     while ((await isBehind()) !== false && performance.now() < deadline) await sleep(200)
   },
-  // Back and, after a while, where it was: what was timed before would otherwise be due in minutes.
+  // Set back and restored after a while. Otherwise jobs timed before would be due only minutes later.
   'clock back': async ({ server }, fault, begin) => {
     await server.clock!.move(-BACK_MS)
     begin()
@@ -216,7 +216,7 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
   'fail over': switched((machine, links) => machine.failOver(links)),
 }
 
-/** Tries again while other faults keep it from happening. */
+/** Tries again while other faults prevent it. */
 async function untilBegun(begin: () => void, make: (begin: () => void) => Promise<void>): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS
   let hasBegun = false
@@ -234,7 +234,7 @@ function strictRole(scene: Scene, { kind, ms }: PlannedFault, begin: () => void)
   return setRole(() => scene.server, { kind: kind as RoleKind, ms }, begin)
 }
 
-/** Another server takes over: links to those that are not behind the pooler are pointed at it. */
+/** Another server takes over: links that do not lead to the pooler are pointed at it. */
 function switched(make: (machine: Machine, links: readonly FaultProxy[]) => Promise<void>): Make {
   return async ({ machine, fleet, producers, stranger }, _, begin) => {
     const direct = [...fleet.filter(({ isPooled }) => !isPooled), ...producers, stranger]
@@ -308,7 +308,7 @@ function linkOf({ fleet, producers }: Scene, { target }: PlannedFault): FaultPro
   return owner.proxy
 }
 
-/** Whether the server says that there is no room. */
+/** Whether the server reports a full disk. */
 async function isRefused(sql: pg.Client): Promise<boolean> {
   try {
     await sql.query(`CREATE TABLE ${WITNESS}.filler TABLESPACE ${FILLABLE} AS SELECT generate_series(1, 10000)`)
@@ -321,14 +321,14 @@ async function isRefused(sql: pg.Client): Promise<boolean> {
 
 const OURS = `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' AND backend_type = 'client backend'`
 
-/** Waits until the server answers. A connection may be cut because the server has just noticed what befell it. */
+/** Waits until the server answers. A connection may be cut because the server has just noticed the fault. */
 async function untilUp(server: PostgresServer): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS
   while ((await onServer(server, (sql) => sql.query('SELECT'))) === null && performance.now() < deadline)
     await sleep(200)
 }
 
-/** Right after it was stopped at once, what its backends held may not be free yet. */
+/** Right after an immediate stop, resources of its backends may not be free yet. */
 async function startAgain(server: PostgresServer): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS
   for (;;) {

@@ -1,4 +1,4 @@
-// The files of a run: what each process told, a line each, and the whole history in one.
+// The files of a run: each process's records, one line each, and the whole history in one file.
 
 import { createWriteStream } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
@@ -8,15 +8,15 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import type { HistoryEvent, ProcessEvent } from '../history/events.js'
 
-/** What all processes of a run told. The last line of one that was killed may be torn: it was never whole, so it says nothing. */
+/** The records of all processes of a run. The last line of a killed process may be incomplete and is ignored. */
 export async function readTold(folder: string): Promise<ProcessEvent[]> {
-  const told: ProcessEvent[] = []
+  const records: ProcessEvent[] = []
   for (const name of await readdir(folder)) {
     if (!name.endsWith('.jsonl')) continue
     const lines = (await readFile(join(folder, name), 'utf8')).split('\n')
-    for (const line of lines.slice(0, -1)) told.push(JSON.parse(line) as ProcessEvent)
+    for (const line of lines.slice(0, -1)) records.push(JSON.parse(line) as ProcessEvent)
   }
-  return told
+  return records
 }
 
 /** Writes the whole history, compressed. */

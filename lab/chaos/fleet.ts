@@ -1,4 +1,4 @@
-// The worker processes of a run, each behind a link of its own. Whatever ends one, it is started again.
+// The worker processes of a run, each behind its own link. A process that ends is started again.
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,9 +15,9 @@ const AGAIN_MS = 100
 
 export interface FleetOptions {
   readonly port: number
-  /** Of a pooler that so many of the workers are behind, or null. */
+  /** The port of the pooler that some of the workers use, or null. */
   readonly pooler: { readonly port: number; readonly workers: number } | null
-  /** For when workers come and go. */
+  /** Records when workers come and go. */
   readonly recorder: Recorder
   readonly schema: string
   readonly folder: string
@@ -35,11 +35,11 @@ export class FleetWorker {
   readonly isPooled: boolean
   readonly #options: FleetOptions
   #child: ChildProcess | null = null
-  #incarnation = 0
+  #processRun = 0
   #isReady = false
   #isKept = true
   #waiting: (() => void)[] = []
-  /** Wrong by so much in its next life. */
+  /** How wrong its clock is after the next start. */
   skewMs = 0
   restarts = 0
 
@@ -52,9 +52,9 @@ export class FleetWorker {
 
   start(): void {
     const { schema, folder, leaseMs, concurrency, prefetch, imports, recorder } = this.#options
-    const incarnation = ++this.#incarnation
-    const record = join(folder, `${this.name}.${incarnation}.jsonl`)
-    const place = { url: this.proxy.url, schema, name: this.name, incarnation, record }
+    const processRun = ++this.#processRun
+    const record = join(folder, `${this.name}.${processRun}.jsonl`)
+    const place = { url: this.proxy.url, schema, name: this.name, processRun, record }
     const setup: WorkerSetup = { ...place, leaseMs, concurrency, prefetch }
     const skewed = this.skewMs === 0 ? [] : ['--import', WRONG_CLOCK]
     const child = fork(PROGRAM, [JSON.stringify(setup)], {
@@ -80,11 +80,11 @@ export class FleetWorker {
       if (worker !== null) recorder.write({ ev: 'worker.down', storeAt: Date.now(), worker })
       this.#again(code, said)
     })
-    // Writing to a process that was just killed fails; that it is gone is told by its exit.
+    // Writing to a process that was just killed fails. Its exit event reports the end.
     child.on('error', () => {})
   }
 
-  /** What processes that ended on their own, not by a signal, said last. */
+  /** The last output of processes that ended on their own, not by a signal. */
   readonly complaints: string[] = []
 
   #again(code: number | null, said: string): void {
@@ -96,7 +96,7 @@ export class FleetWorker {
     setTimeout(() => this.#isKept && this.start(), AGAIN_MS)
   }
 
-  /** Waits until the process is up and works. */
+  /** Waits until the process is up and takes jobs. */
   async ready(): Promise<void> {
     const deadline = performance.now() + READY_MS
     while (!this.#isReady) {
@@ -124,7 +124,7 @@ export class FleetWorker {
     if (this.#child !== null) await once(this.#child, 'exit')
   }
 
-  /** Ends it for good: tidily, or at once when that takes too long. */
+  /** Ends it for good: in order, or by a kill when that takes too long. */
   async stop(): Promise<void> {
     this.#isKept = false
     if (this.#child !== null) {

@@ -1,5 +1,5 @@
-// The load of a chaos run: producers that enqueue through links of their own, with priorities, delays, keys used again and chains, and
-// an operator who cancels and revives.
+// The load of a chaos run: producers that enqueue through their own links, with priorities, delays, repeated keys and chains, and
+// an operator who cancels and requeues.
 
 import { join } from 'node:path'
 import type { EnqueueOptions } from '../../src/client/prepare.js'
@@ -57,11 +57,11 @@ export class Producer {
     const proxy = await FaultProxy.open(port)
     const store = await postgresStore(proxy.url, { schema, deadlineMs: 3_000, connectMs: 3_000 })
     const holdfast = await openHoldfast(store, { upkeep: false, name })
-    const recorder = new Recorder(join(folder, `${name}.jsonl`), { process: name, incarnation: 1 })
+    const recorder = new Recorder(join(folder, `${name}.jsonl`), { process: name, processRun: 1 })
     return new Producer({ name, proxy, holdfast, recorder, settings, seed: settings.seed * 16 + number })
   }
 
-  /** Enqueues until `signal` fires, and answers when the last call has been answered. */
+  /** Enqueues until `signal` fires, and resolves when the last call has been answered. */
   async run(signal: AbortSignal): Promise<void> {
     const { perSecond, producers } = this.#settings
     const callAt = (seq: number) => this.#extra.shift() ?? this.#callAt(seq)
@@ -79,7 +79,7 @@ export class Producer {
     await operating
   }
 
-  /** Has a job of a kind of its own enqueued next. */
+  /** Enqueues a job of a special kind next. */
   add(job: GeneratedJob, changes: Partial<GeneratedPayload> = {}): void {
     const key = `${this.#seed}-extra-${++this.#extras}`
     const plain = { seq: -this.#extras, kind: 'fast', ms: 1, failures: 0, effect: 'none' } as const
@@ -109,7 +109,7 @@ export class Producer {
     if (this.#accepted.length > 1_000) this.#accepted.splice(0, 500)
   }
 
-  /** Cancels a recent job and revives a poisoned one, now and then. What comes of it is for the store's record. */
+  /** Cancels a recent job and requeues a poisoned one from time to time. The store records the result. */
   async #operate(signal: AbortSignal): Promise<void> {
     const random = seededRandom(this.#seed)
     while (!signal.aborted) {

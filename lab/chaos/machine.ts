@@ -1,5 +1,5 @@
-// The servers of a run: PostgreSQL, alone or with a standby that follows it, the disk it can run out of, and PgBouncer in front of
-// some of the workers. Which server takes writes changes when roles are switched; links and pooler are pointed at it then.
+// The servers of a run: PostgreSQL, alone or with a standby, a disk that can be filled, and PgBouncer in front of some of the
+// workers. When roles are switched, links and pooler are pointed at the new primary.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,19 +11,19 @@ import { onServer, sleep } from './on-server.js'
 import type { FaultProxy } from './proxy.js'
 import { type ChaosSettings, has, SWITCHES } from './settings.js'
 
-/** What must be open on a new server within this long. */
+/** How long connections may take to open on a new server. */
 const PATIENCE_MS = 30_000
-/** How long the server that was demoted stays up beside the new one, with whoever has not left it. */
+/** How long the demoted server stays up beside the new one, with the connections that have not left it. */
 const BESIDE_MS = 14_000
 /** How often a standby is built before the run fails. */
 const REBUILDS_MAX = 5
 /** Transactions that were under way when the server was demoted may end within this long. */
 const LAST_WRITES_MS = 1_000
 
-// A standby looks for its primary every five seconds; meanwhile nothing is acknowledged.
+// A standby tries to reach its primary every five seconds; until then no commit is acknowledged.
 const SETTINGS = { log_min_messages: 'log', track_commit_timestamp: 'on', wal_retrieve_retry_interval: '500ms' }
-// By default a pooler waits 15 s before it tries a server again that it could not reach. And PgBouncer 1.18 can keep a connection to the
-// server in the middle of a statement, with its locks, after the client is gone: it ends those by its own limit only.
+// By default a pooler waits 15 s before it retries a server that it could not reach. And PgBouncer 1.18 can keep a server
+// connection in the middle of a statement, with its locks, after the client is gone. Only its own time limit ends those.
 const POOLER = { server_login_retry: '1', server_connect_timeout: '3', query_wait_timeout: '10', query_timeout: '10' }
 
 export class Machine {
@@ -32,7 +32,7 @@ export class Machine {
   readonly pooler: PgBouncer | null
   readonly #single: PostgresServer | null
   readonly #pair: PostgresPair | null
-  /** The time in which there is no standby that has everything. */
+  /** The time without a complete standby. */
   #mending: Promise<void> = Promise.resolve()
   #failure: unknown = null
 
@@ -74,7 +74,7 @@ export class Machine {
     return this.#single ?? this.#pair!.primary
   }
 
-  /** The primary ends tidily, the standby takes over, and the old primary follows it. */
+  /** The primary stops in order, the standby takes over, and the old primary follows it. */
   async switchOver(links: readonly FaultProxy[]): Promise<void> {
     await this.settled()
     await this.#pair!.switchOver()
@@ -82,7 +82,7 @@ export class Machine {
     await setSynchronous(this.server, true)
   }
 
-  /** The primary ends as in a crash, and the standby takes over. */
+  /** The primary crashes, and the standby takes over. */
   async failOver(links: readonly FaultProxy[]): Promise<void> {
     await this.settled()
     await this.#pair!.failOver()
@@ -91,7 +91,7 @@ export class Machine {
     this.#mending = this.#mend(0)
   }
 
-  /** The primary is demoted and the standby promoted; connections to the old primary stay open, and find that they can't write. */
+  /** The primary is demoted and the standby promoted. Connections to the old primary stay open and can no longer write. */
   async flip(links: readonly FaultProxy[]): Promise<void> {
     await this.settled()
     const pair = this.#pair!
@@ -104,7 +104,7 @@ export class Machine {
     this.#mending = this.#mend(BESIDE_MS)
   }
 
-  /** The server ends tidily and comes back, at the same address, as a standby that follows nobody; after a while it is promoted. */
+  /** The server stops in order and comes back at the same address as a standby without a primary. After a while it is promoted. */
   async demote(ms: number, begin: () => void): Promise<void> {
     await this.settled()
     const { server } = this
@@ -121,7 +121,7 @@ export class Machine {
   async settled(): Promise<void> {
     await this.#mending
     if (this.#failure !== null) throw this.#failure
-    // A standby that had lost its connection would take over without what it missed, and the old primary could not follow it.
+    // A standby that had lost its connection would take over without the commits it missed, and the old primary could not follow it.
     if (this.#pair !== null) await isFollowed(this.#pair.primary)
     await this.#pair?.caughtUp()
   }
@@ -133,7 +133,7 @@ export class Machine {
         await this.#pair!.rebuildStandby()
         break
       } catch (error) {
-        // Noted, not raised: nobody waits for it at the moment.
+        // Recorded, not thrown: no caller waits for it now.
         this.#failure = error
         if (tries === REBUILDS_MAX) return
         await sleep(1_000)
@@ -160,7 +160,8 @@ export class Machine {
   }
 }
 
-/** With a standby nothing is acknowledged that it does not have; a server that was a primary before still waits for one that is gone. */
+/** With a standby, a commit is acknowledged only when the standby has it. A server that was a primary before would still wait for
+ *  the standby that is gone. */
 async function setSynchronous(server: PostgresServer, isOn: boolean): Promise<void> {
   await onServer(server, async (sql) => {
     await sql.query(`ALTER SYSTEM SET synchronous_standby_names = '${isOn ? '*' : ''}'`)
@@ -168,7 +169,7 @@ async function setSynchronous(server: PostgresServer, isOn: boolean): Promise<vo
   })
 }
 
-/** Waits until a standby is connected: one that only has everything so far would miss what comes next. */
+/** Waits until a standby is connected: a disconnected one would miss what comes next. */
 async function isFollowed(server: PostgresServer): Promise<void> {
   const following = `SELECT FROM pg_stat_replication WHERE state = 'streaming'`
   const deadline = performance.now() + PATIENCE_MS
@@ -178,7 +179,7 @@ async function isFollowed(server: PostgresServer): Promise<void> {
   }
 }
 
-/** A server that is demoted lets no transaction commit that began before. */
+/** A demoted server lets no earlier transaction commit. */
 async function endWrites(server: PostgresServer): Promise<void> {
   const writing = `SELECT pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND backend_type = 'client backend'`
   await onServer(server, async (sql) => {

@@ -1,5 +1,5 @@
-// Another program that uses Holdfast in the same database, in a schema of its own and through the same pooler: what it writes must not
-// end up with anybody else, nor anybody's with it.
+// Another program that uses Holdfast in the same database, in its own schema and through the same pooler. Its jobs must not end up
+// with others, nor others' jobs with it.
 
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
@@ -30,7 +30,7 @@ export class Neighbour {
   async #enqueue(): Promise<void> {
     for (let seq = 0; !this.#ending.signal.aborted; seq++) {
       const payload = { seq, kind: 'fast', key: `neighbour-${seq}`, ms: 1, failures: 0, effect: 'none' } as const
-      // What breaks for others breaks for it as well; what it wants is for the store's record.
+      // It suffers the same faults as the others; the store records the result.
       const options = { signal: this.#ending.signal }
       await this.#holdfast.enqueue(JOBS.fast, payload, options).catch(() => {})
       await sleep(EVERY_MS)

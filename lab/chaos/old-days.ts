@@ -1,5 +1,5 @@
-// Days past their retention, made before a run begins: some hold more dead jobs than one call of prune carries over, and each has jobs
-// that become due while the day is being dropped. At the end those days must be gone, and every job that lives must be there.
+// Days past their retention, made before a run begins. Some hold more dead jobs than one call of prune carries over, and each has
+// jobs that become due while the day is being dropped. At the end those days must be gone, and every live job must exist.
 
 import type pg from 'pg'
 import { openHoldfast } from '../../src/holdfast.js'
@@ -21,7 +21,7 @@ const DUE_EVERY_MS = 300
 const DAY_MS = 86_400_000
 const AGE_DAYS = 20
 
-/** A job of the leftovers: they are counted, not followed. */
+/** A dead job of these days: they are counted, not followed. */
 export const LEFTOVER: string = 'leftover'
 
 function daysAgo(number: number): Date {
@@ -44,7 +44,7 @@ WITH made AS MATERIALIZED (
 INSERT INTO :schema.finished (id, finished_at, fence, attempt, crashes, ending)
 SELECT id, to_timestamp($1 / 1000.0), 1, 1, 0, 'succeeded' FROM made WHERE number > $2`
 
-/** Makes the days, before anybody watches. */
+/** Makes the days, before the triggers are set. */
 export async function makeOldDays(sql: pg.Client, schema: string): Promise<void> {
   for (const [number, dead] of LEFTOVERS.entries()) {
     const day = daysAgo(number)

@@ -1,4 +1,4 @@
-// A connection of the lab's own, past all links and poolers, whatever the settings of its role are at the moment.
+// The lab's own connection, past all links and poolers, independent of the current settings of its role.
 
 import pg from 'pg'
 import type { PostgresServer } from '../servers/postgres.js'
@@ -9,21 +9,21 @@ const OWN_SETTINGS = [
   ...['default_transaction_isolation=read\\ committed', 'default_transaction_read_only=off', 'synchronous_commit=on'],
 ]
 
-/** A client that is not connected yet. Its end by a fault is no failure of its own. */
+/** A client that is not connected yet. Its end by a fault is not an error. */
 function ownClient(server: PostgresServer): pg.Client {
   const options = OWN_SETTINGS.map((setting) => `-c ${setting}`).join(' ')
   const place = { connectionString: server.url, connectionTimeoutMillis: 3_000, application_name: 'chaos' }
   return new pg.Client({ ...place, options })
 }
 
-/** Runs on a connection of its own past all links, once the server takes one. Its end by the fault itself is no failure. */
+/** Runs on its own connection past all links, once the server accepts one. Its end by the fault itself is not an error. */
 export async function onServer<T>(
   server: PostgresServer | (() => PostgresServer),
   work: (sql: pg.Client) => Promise<T>,
 ): Promise<T | null> {
   const deadline = performance.now() + PATIENCE_MS
   for (;;) {
-    // Another one may have taken over since.
+    // Another server may have taken over since.
     const sql = ownClient(typeof server === 'function' ? server() : server)
     let isOpen = false
     let isCut = false

@@ -1,5 +1,5 @@
-// The plan of a run's faults: a pure function of its settings. Each target has a lane of its own, in which one fault comes after the
-// other; lanes overlap.
+// The plan of a run's faults: a pure function of its settings. Each target has its own lane, in which one fault follows the other;
+// lanes overlap.
 
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import { ROLE_SETTINGS } from './roles.js'
@@ -8,13 +8,13 @@ import { type ChaosSettings, FAULT_KINDS, type FaultKind, SWITCHES } from './set
 export interface PlannedFault {
   readonly index: number
   readonly kind: FaultKind
-  /** worker-1 …, producer-1 …, server, load, or what only its own kind is about. */
+  /** worker-1 …, producer-1 …, server, load, or a target that only its kind uses. */
   readonly target: string
   /** Milliseconds from the beginning of the run before which it does not start. */
   readonly atMs: number
   /** How long it lasts, for kinds that last. */
   readonly ms: number
-  /** A number of its own from 0 up to 1, for what else there is to choose. */
+  /** A random number from 0 up to 1, for other choices. */
   readonly luck: number
 }
 
@@ -33,7 +33,7 @@ const ON_SERVER: readonly FaultKind[] = [
 const ON_LOAD: readonly FaultKind[] = [
   ...(['dependency away', 'poison burst', 'killing payload', 'stuck handler', 'transaction outlives lease'] as const),
 ]
-/** Faults of the server that nobody should need long to get over: what is late because of them is late. */
+/** Faults of the server from which processes must recover quickly: lateness because of them counts. */
 const PASSED_OVER: readonly FaultKind[] = ['terminate backends', 'lose notifications']
 const WARM_UP_MS = 3_000
 
@@ -64,20 +64,20 @@ function targetOf(
   if (ON_SERVER.includes(kind)) return 'server'
   if (ON_LOAD.includes(kind)) return 'load'
   if (kind === 'stranger holds key' || kind === 'late commits under snapshot') return kind
-  // In turn with what happens to the servers: an administrator does one thing after the other.
+  // In turn with the faults of the servers: an administrator does one thing after the other.
   if (kind in ROLE_SETTINGS) return 'server'
   if (kind === 'lose answer to enqueue') return `producer-${1 + (number % producers)}`
-  // A deploy goes through the workers one after the other; producers' links break as well.
+  // A deploy goes through the workers one after the other. Producers' links break too.
   if (kind === 'deploy') return `worker-${1 + (number % workers)}`
   const isLink =
     kind === 'cut by reset' || kind === 'cut by end' || kind === 'refuse connections' || kind === 'half-open link'
   if (isLink && luck < 0.25) return `producer-${1 + (number % producers)}`
-  // Behind a pooler statements have no names that a link could tell them by.
+  // Behind a pooler statements have no names by which a link could recognise them.
   const first = kind === 'lose answer to claim' || kind === 'lose answer to settle' ? pooled : 0
   return `worker-${1 + first + Math.floor(luck * (workers - first))}`
 }
 
-/** Who can't be held to taking jobs while the fault lasts: a process, all of them, or null for nobody. */
+/** Which process can't be expected to take jobs while the fault lasts: one, all, or null for none. */
 export function disabledBy({ kind, target }: PlannedFault): string | null {
   if (target === 'server') return PASSED_OVER.includes(kind) || kind in ROLE_SETTINGS ? null : 'all'
   return target.startsWith('worker-') ? target : null

@@ -1,5 +1,5 @@
-// Whether the machine keeps up: a small write of the lab's own, twice a second, past all links. While one takes longer than a second, the
-// server is away or everybody is short of time, and nobody is held to being on time.
+// Whether the machine keeps up: a small write by the lab itself, twice a second, past all links. While one takes longer than a
+// second, the server is away or the machine is overloaded, and lateness is not checked.
 
 import type { Recorder } from '../gen/recorder.js'
 import type { PostgresServer } from '../servers/postgres.js'
@@ -9,7 +9,7 @@ import { WITNESS } from './watch.js'
 const EVERY_MS = 500
 const SLOW_MS = 1_000
 
-/** Writes until the signal fires, and tells of the times that were slow. */
+/** Writes until the signal fires, and records the slow spans. */
 export async function probe(server: () => PostgresServer, recorder: Recorder, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const storeAt = Date.now()

@@ -28,7 +28,7 @@ export async function chaosProgram(options: ChaosOptions): Promise<{ result: Cha
   return { result, text: showResult(result) }
 }
 
-/** The form, changed by what else was said. */
+/** The form's settings, changed by the other options. */
 export function settingsOf(options: ChaosOptions): ChaosSettings {
   const form = FORMS[options.form]
   const only = options.only?.map((kind) => checkChoice('only', kind, FAULT_KINDS))

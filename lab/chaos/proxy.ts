@@ -1,5 +1,5 @@
-// A TCP proxy in front of PostgreSQL that can cut, refuse, stall, slow down and, because it reads the protocol, lose the answer to
-// a commit: the server has done the work and the client will never know from this connection.
+// A TCP proxy in front of PostgreSQL that can cut, refuse, stall and slow down connections. Because it reads the protocol, it can
+// also lose the answer to a commit: the server has done the work, and the client never learns it from this connection.
 
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
@@ -15,7 +15,7 @@ export interface FrontendMessage {
 interface Link {
   readonly client: Socket
   readonly server: Socket
-  /** How many answers (ReadyForQuery) have come, and how many have been asked for. */
+  /** How many answers (ReadyForQuery) have arrived, and how many were requested. */
   answered: number
   asked: number
   /** The answer that must not reach the client, or null. */
@@ -60,17 +60,17 @@ export class FaultProxy {
     })
   }
 
-  /** Takes back what `loseAnswerTo` waits for, if it has not happened. */
+  /** Cancels a pending `loseAnswerTo`. */
   forgetTrap(): void {
     this.#trap = null
   }
 
-  /** Sends new connections to another server, as an address that moved does. Those that are open stay where they are. */
+  /** Sends new connections to another server, as a moved address does. Open ones stay. */
   retarget(targetPort: number): void {
     this.#target = targetPort
   }
 
-  /** Ends every connection tidily, as a server or a balancer does that goes away. */
+  /** Ends every connection in order, as a server or balancer does when it stops. */
   finishAll(): void {
     for (const { client, server } of this.#links) {
       client.end()
@@ -78,13 +78,13 @@ export class FaultProxy {
     }
   }
 
-  /** Cuts every connection and takes no new ones. */
+  /** Cuts every connection and accepts no new ones. */
   refuse(): void {
     this.#mode = 'refuse'
     this.cutAll()
   }
 
-  /** Holds everything back for so long, each way. */
+  /** Delays everything by this long, each way. */
   slowDown(delayMs: number): void {
     this.#delayMs = delayMs
   }
@@ -97,12 +97,12 @@ export class FaultProxy {
     }
   }
 
-  /** Swallows everything in both directions from now on, as a broken network does: no data, no error. */
+  /** Drops everything in both directions from now on, as a broken network does: no data, no error. */
   blackhole(): void {
     this.#mode = 'blackhole'
   }
 
-  /** Ends whatever was wrong: after a blackhole old connections are cut, new ones work. */
+  /** Ends all faults: after a blackhole old connections are cut, new ones work. */
   heal(): void {
     const wasStalled = this.#mode !== 'pass'
     this.#mode = 'pass'
@@ -166,7 +166,7 @@ export class FaultProxy {
   }
 }
 
-/** One way of a link. What is held back is never overtaken by what comes after. */
+/** One direction of a link. Delayed data is never overtaken by later data. */
 class Pipe {
   readonly #to: Socket
   #dueMs = 0

@@ -1,5 +1,5 @@
-// Settings that an administrator gives the role the workers connect as. They hold for new connections, so some of the old ones are
-// ended; after a while they are taken back.
+// Settings that an administrator gives to the workers' role. They apply to new connections, so some old ones are ended. After a
+// while they are reverted.
 
 import type { PostgresServer } from '../servers/postgres.js'
 import { onServer, sleep } from './on-server.js'
@@ -21,7 +21,7 @@ const OURS = `SELECT pid FROM pg_stat_activity
 
 const PATIENCE_MS = 60_000
 
-/** Sets it, has everyone connect anew, and takes it back after `ms`: whoever is connected then keeps it. */
+/** Sets it, makes all processes reconnect, and reverts it after `ms`. Connections open at that time keep it. */
 export async function setRole(
   server: () => PostgresServer,
   fault: { readonly kind: RoleKind; readonly ms: number },
@@ -35,7 +35,7 @@ export async function setRole(
   })
   await sleep(fault.ms)
   const deadline = performance.now() + PATIENCE_MS
-  // The server may be a standby at the moment.
+  // The server may be a standby now.
   for (;;) {
     try {
       await onServer(server, (sql) => sql.query(`ALTER ROLE holdfast RESET ${name}`))

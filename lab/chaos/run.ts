@@ -1,4 +1,5 @@
-// One chaos run: a server, producers, workers and a plan of faults; then everything is made whole, drained, collected and checked.
+// One chaos run: a server, producers, workers and a plan of faults. Then all faults are ended, and the run is drained, collected
+// and checked.
 
 import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
@@ -11,7 +12,7 @@ import { postgresStore } from '../../src/stores/postgres/index.js'
 import { Recorder } from '../gen/recorder.js'
 import { checkHistory } from '../history/check.js'
 import type { HistoryEvent, RunBegun } from '../history/events.js'
-import { smallestOffender, tellStory } from '../history/story.js'
+import { smallestOffender, writeStory } from '../history/story.js'
 import type { Verdict } from '../history/verdict.js'
 import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
@@ -38,10 +39,10 @@ import { SPECIAL } from './work.js'
 const RETENTION_MS = 7 * 86_400_000
 const PRUNES_MAX = 100
 const SCHEMA = 'holdfast'
-// With a mistake planted some jobs may never end, and the rest has told enough.
+// With a planted mistake some jobs may never end, and the others have shown enough.
 const DRAIN_PLANTED_MS = 5_000
-// Workers poll every second at the latest, and a call that hangs ends after three. The rest is for a machine with other things to do.
-const LATENESS = { boundMs: 10_000, graceMs: 1_500, recoverMs: 4_000, toldMs: 8_000 }
+// Workers poll every second at the latest, and a call that hangs ends after three. The rest allows for a machine under other load.
+const LATENESS = { boundMs: 10_000, graceMs: 1_500, recoverMs: 4_000, noticeMs: 8_000 }
 const EVERY_SECOND = '* * * * * *'
 const SCHEDULES = [
   { name: 'each', catchUp: 'all', catchUpMax: 1_000, overlap: 'allow' },
@@ -50,7 +51,7 @@ const SCHEDULES = [
 
 export interface ChaosResult {
   readonly seed: number
-  /** Of the code that ran; null where it is not known. */
+  /** The commit of the code that ran; null if unknown. */
   readonly commit: string | null
   readonly seconds: number
   readonly verdict: Verdict
@@ -59,11 +60,11 @@ export interface ChaosResult {
   /** Where the histories are; kept for runs that failed. */
   readonly folder: string
   readonly restarts: number
-  /** What worker processes said that ended on their own with an error. */
+  /** The output of worker processes that ended on their own with an error. */
   readonly complaints: readonly string[]
 }
 
-/** Runs it. Progress goes to stderr; everything it starts is gone at the end. */
+/** Runs it. Progress goes to stderr. Everything it starts is removed at the end. */
 export async function runChaos(
   wanted: ChaosSettings,
   options: { readonly folder: string | null },
@@ -88,7 +89,7 @@ export async function runChaos(
     await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
     await prepare(machine.server, machine.disk, settings)
     const scene = await openScene(machine, folder, settings, open)
-    say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are to come`)
+    say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are planned`)
     const run = await play(scene, plan, settings)
     await Promise.all([...open.fleet.map((worker) => worker.stop()), ...open.others.map((other) => other.close())])
     open.others = []
@@ -100,7 +101,7 @@ export async function runChaos(
     const job = verdict.ok ? null : smallestOffender(events, verdict)
     return {
       ...{ seed: settings.seed, commit: run.commit, seconds: (performance.now() - began) / 1_000, verdict, folder },
-      story: job === null ? null : tellStory(events, job),
+      story: job === null ? null : writeStory(events, job),
       restarts: scene.fleet.reduce((sum, { restarts }) => sum + restarts, 0),
       complaints: scene.fleet.flatMap(({ complaints }) => complaints),
     }
@@ -133,12 +134,12 @@ async function prepare(server: PostgresServer, disk: FillableDisk | null, settin
     await sql.end()
   }
   const store = await postgresStore(server.url, { schema: SCHEMA })
-  // A clock that is set is not shown to what ends a wait for a lock on time (test/stores/clock-set-back.test.ts has that): the one step of
-  // the day that takes locks everyone waits behind is made before.
+  // With a set clock, lock timeouts do not end on time (test/stores/clock-set-back.test.ts shows it). So the one step of the day
+  // that takes locks which others wait for is done before.
   if (server.clock !== null) await pruneUntilDone(store)
   const sql = new pg.Client({ connectionString: server.url })
   await sql.connect()
-  // The witness writes where there always is room.
+  // The history table is on a disk that always has room.
   await sql.query("SET default_tablespace = ''")
   if (settings.hasOldDays) await makeOldDays(sql, SCHEMA)
   await watchSchema(sql, SCHEMA)
@@ -160,7 +161,7 @@ async function openScene(machine: Machine, folder: string, settings: ChaosSettin
   const { leaseMs, concurrency, prefetch, workers, pooled, plant } = settings
   const { server } = machine
   const place = { port: server.port, schema: SCHEMA, folder }
-  const recorder = new Recorder(join(folder, 'chaos.jsonl'), { process: 'chaos', incarnation: 1 })
+  const recorder = new Recorder(join(folder, 'chaos.jsonl'), { process: 'chaos', processRun: 1 })
   const pooler = machine.pooler === null ? null : { port: machine.pooler.port, workers: pooled }
   const imports = plantImports(plant)
   if (settings.hasOldDays) await enqueueOldJobs(server, SCHEMA, { recorder, settings })
@@ -187,11 +188,11 @@ async function openStranger(server: PostgresServer, folder: string): Promise<Str
   const proxy = await FaultProxy.open(server.port)
   const store = await postgresStore(proxy.url, { schema: SCHEMA, deadlineMs: 3_000, connectMs: 3_000 })
   const holdfast = await openHoldfast(store, { upkeep: false, name: 'stranger' })
-  const recorder = new Recorder(join(folder, 'stranger.jsonl'), { process: 'stranger', incarnation: 1 })
+  const recorder = new Recorder(join(folder, 'stranger.jsonl'), { process: 'stranger', processRun: 1 })
   return new Stranger(holdfast, proxy, recorder)
 }
 
-/** The faults and the load, then the time after them; answers with what the run was to be. */
+/** The faults and the load, then the time after them. Returns the plan of the run. */
 async function play(scene: Scene, plan: readonly PlannedFault[], settings: ChaosSettings): Promise<RunBegun> {
   const from = await storeTime(scene.server)
   const enough = new AbortController()
@@ -226,7 +227,7 @@ async function playLane(scene: Scene, lane: readonly PlannedFault[]): Promise<vo
   const began = performance.now()
   for (const fault of lane) {
     await sleep(Math.max(0, began + fault.atMs - performance.now()))
-    // The plan goes on: a fault that could not be made is missing in the record, and the run does not count.
+    // The plan goes on. A fault that could not be made is missing in the records, and the run does not count.
     await makeFault(scene, fault).catch((error) => say(`chaos: fault ${fault.index} (${fault.kind}) failed: ${error}`))
   }
 }
@@ -235,7 +236,7 @@ function drainMsOf({ plant, drainSeconds }: ChaosSettings): number {
   return plant === null ? drainSeconds * 1_000 : DRAIN_PLANTED_MS
 }
 
-/** Schedules fire until the covered span is over; then until nothing is left. */
+/** Schedules fire until the covered span is over; then the run drains. */
 async function drain({ server, schema }: Scene, healedAt: number, settings: ChaosSettings): Promise<void> {
   const deadline = performance.now() + drainMsOf(settings)
   await until(deadline, async () => {

@@ -1,4 +1,4 @@
-// What a chaos run is: how much, for how long, with which faults. The forms are settings by name.
+// The settings of a chaos run: how much, how long, which faults. The forms are named settings.
 
 import type { Mix } from '../gen/mix.js'
 import type { RoleKind } from './roles.js'
@@ -51,7 +51,7 @@ export const FAULT_KINDS = [
 
 export type FaultKind = (typeof FAULT_KINDS)[number]
 
-/** Those that take a standby. */
+/** The kinds that need a standby. */
 export const SWITCHES: readonly FaultKind[] = ['switch servers', 'flip roles', 'fail over']
 
 export interface ChaosSettings {
@@ -64,13 +64,13 @@ export interface ChaosSettings {
   readonly perSecond: number
   /** Over how long faults are spread. */
   readonly seconds: number
-  /** By when every job must have finished, from the moment that everything is whole again. */
+  /** How long after the end of all faults every job must have finished. */
   readonly drainSeconds: number
   readonly leaseMs: number
   readonly concurrency: number
   /** How many jobs a worker claims ahead of a free slot: all of them are lost with it when it is killed. */
   readonly prefetch: number
-  /** How many of the workers are behind PgBouncer in transaction mode, with a neighbour of another schema. */
+  /** How many of the workers are behind PgBouncer in transaction mode, shared with a program of another schema. */
   readonly pooled: number
   /** Whether there are days past their retention, with jobs that live. */
   readonly hasOldDays: boolean
@@ -127,7 +127,7 @@ const ROLES: Readonly<Record<RoleKind, number>> = {
   'role: synchronous commit off': 1,
 }
 
-/** What others do beside the workers, and what happens to servers that have a standby. */
+/** Transactions of other programs, and faults of servers that have a standby. */
 const NEIGHBOURS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
   ...ROLES,
   'transaction outlives lease': 3,
@@ -156,9 +156,9 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   plant: null,
 }
 
-/** The forms a run has: two of every test run, one that breaks processes, links and one server, and one with strangers, strict roles, a
- *  pooler, a standby and old days; the one that takes its time; and one in which only the database's clock is wrong. That one is apart
- *  because everything else is timed by this clock, and because under it alone no lease may be lost. */
+/** The forms of a run. Two run with the tests: one breaks processes, links and one server; the other has strangers, strict roles,
+ *  a pooler, a standby and old days. One takes long. In one only the database's clock is wrong: it is separate because all times
+ *  in a history come from this clock, and because under it alone no lease may be lost. */
 export type Form = 'short' | 'neighbours' | 'long' | 'clock'
 
 export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
@@ -186,7 +186,7 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
     drainSeconds: 600,
     pooled: 2,
     hasOldDays: true,
-    // The tables of a disk that can be filled have one place on a machine, and a standby needs another.
+    // The tablespace on the fillable disk has one place on a machine, and a standby needs a second one.
     faults: { ...times(SHORT_FAULTS, 5), 'disk full': 0, ...times(NEIGHBOURS_FAULTS, 4) },
   },
   clock: {

@@ -1,4 +1,4 @@
-// The verdict of a run as a table for people, and as the document it is for programs.
+// The verdict of a run, as a table for people and as a document for programs.
 
 import { INVARIANTS, type Verdict } from '../history/verdict.js'
 import type { ChaosResult } from './run.js'
@@ -69,7 +69,7 @@ function failureLines({ verdict, story, folder, seed, complaints }: ChaosResult)
   const shown = verdict.violations.slice(0, VIOLATIONS_SHOWN).map(({ invariant, job, message }) => {
     return `  ${invariant} (${INVARIANTS[invariant]}): ${job ?? 'no job'}: ${message}`
   })
-  const said = complaints.slice(0, 3).map((text) => `  a worker process said: ${text.slice(0, 500)}`)
+  const said = complaints.slice(0, 3).map((text) => `  a worker process wrote: ${text.slice(0, 500)}`)
   const again = `again: holdfast chaos --seed ${seed}; the history is in ${folder}`
   return ['', ...shown, ...(story === null ? [] : ['', story]), ...said, '', again]
 }

@@ -1,5 +1,5 @@
-// Somebody else's transactions beside the workers: one that has a key in its hands for long, and some that commit late while another
-// holds a snapshot. They enqueue through the product, in transactions of their own.
+// Transactions of another program beside the workers: one that holds a key for long, and some that commit late while another holds
+// a snapshot. They enqueue through the product, in their own transactions.
 
 import type pg from 'pg'
 import type { EnqueueOptions } from '../../src/client/prepare.js'
@@ -11,7 +11,7 @@ import { JOBS } from './load.js'
 import { onServer, sleep } from './on-server.js'
 import type { FaultProxy } from './proxy.js'
 
-/** Longer than anything may be late. */
+/** Longer than any allowed lateness. */
 const HOLD_MS = 16_000
 const LATE_COMMITS = 12
 const LATE_MAX_MS = 4_000
@@ -38,10 +38,10 @@ export class Stranger {
     await onServer(server, async (sql) => {
       await sql.query('BEGIN')
       const again = this.#payload()
-      const told = await this.#enqueue(sql, again, { idempotencyKey })
+      const answer = await this.#enqueue(sql, again, { idempotencyKey })
       begin()
       await sleep(HOLD_MS)
-      await this.#end(sql, again, { ...told, isCommitted })
+      await this.#end(sql, again, { ...answer, isCommitted })
     })
   }
 
@@ -63,9 +63,9 @@ export class Stranger {
   async #commitAfter(sql: pg.Client, ms: number): Promise<void> {
     await sql.query('BEGIN')
     const payload = this.#payload()
-    const told = await this.#enqueue(sql, payload, {})
+    const answer = await this.#enqueue(sql, payload, {})
     await sleep(ms)
-    await this.#end(sql, payload, { ...told, isCommitted: true })
+    await this.#end(sql, payload, { ...answer, isCommitted: true })
   }
 
   #payload(changes: Partial<GeneratedPayload> = {}): GeneratedPayload {
@@ -77,7 +77,7 @@ export class Stranger {
     this.#recorder.write({ ev: 'enqueue.invoke', key, idempotencyKey })
   }
 
-  async #enqueue(sql: pg.Client, payload: GeneratedPayload, options: EnqueueOptions): Promise<Told> {
+  async #enqueue(sql: pg.Client, payload: GeneratedPayload, options: EnqueueOptions): Promise<Answer> {
     this.#invoke(payload, (options.idempotencyKey as string | undefined) ?? null)
     try {
       const { id, created } = await this.#holdfast.enqueue(JOBS.fast, payload, { ...options, tx: sql })
@@ -88,9 +88,9 @@ export class Stranger {
     }
   }
 
-  /** Ends the transaction: what was promised is so from its commit on. */
-  async #end(sql: pg.Client, { key }: GeneratedPayload, told: Told & { isCommitted: boolean }): Promise<void> {
-    const { job, created, isCommitted } = told
+  /** Ends the transaction. Its promises hold from the commit on. */
+  async #end(sql: pg.Client, { key }: GeneratedPayload, answer: Answer & { isCommitted: boolean }): Promise<void> {
+    const { job, created, isCommitted } = answer
     try {
       await sql.query(isCommitted ? 'COMMIT' : 'ROLLBACK')
     } catch (error) {
@@ -108,7 +108,7 @@ export class Stranger {
   }
 }
 
-interface Told {
+interface Answer {
   readonly job: string
   readonly created: boolean
 }

@@ -1,9 +1,10 @@
-// The store as its own witness: triggers on its tables write each change into a history table, in the transaction of the change. They
-// are for runs of the lab only. Statement triggers with transition tables: one insert for each statement, however many rows.
+// The store as its own witness: triggers on its tables write each change into a history table, in the transaction of the change.
+// They exist in runs of the lab only. They are statement triggers with transition tables: one insert for each statement, however
+// many rows.
 
 import type pg from 'pg'
 
-/** Where what happened and the effects of handlers are written. */
+/** The tables for the history and for the effects of handlers. */
 export const WITNESS = 'witness'
 
 const TABLES = `
@@ -27,7 +28,7 @@ CREATE TABLE ${WITNESS}.probes (at timestamptz NOT NULL DEFAULT clock_timestamp(
 CREATE TABLE ${WITNESS}.effects_inside  (id uuid NOT NULL, fence bigint NOT NULL, attempt integer NOT NULL);
 CREATE TABLE ${WITNESS}.effects_outside (id uuid NOT NULL, fence bigint NOT NULL, attempt integer NOT NULL);`
 
-/** For each change that is written down: its table, what is done there, and the columns of the history it fills. */
+/** For each recorded change: its table, the operation, and the columns of the history it fills. */
 const WATCHED: readonly (readonly [table: string, action: 'INSERT' | 'DELETE', columns: string, values: string])[] = [
   [
     ...(['jobs', 'INSERT', 'id, word, facts'] as const),

@@ -1,4 +1,4 @@
-// What the worker processes of a chaos run and their parent agree on: the jobs, the setup of a process, the orders it takes.
+// Shared by the worker processes of a chaos run and their parent: the jobs, the setup of a process, its commands.
 
 import { defineJob } from '../../src/client/define-job.js'
 import type { JobDefinition } from '../../src/core/definition.js'
@@ -9,15 +9,15 @@ export interface WorkerSetup {
   readonly url: string
   readonly schema: string
   readonly name: string
-  readonly incarnation: number
-  /** File for what it tells. */
+  readonly processRun: number
+  /** File for its records. */
   readonly record: string
   readonly leaseMs: number
   readonly concurrency: number
   readonly prefetch: number
 }
 
-/** What a worker process says when it is up. */
+/** The message of a worker process when it is up. */
 export interface WorkerReady {
   /** As claims name it. */
   readonly worker: string
@@ -26,7 +26,7 @@ export interface WorkerReady {
 /** The queues of a run. */
 export const QUEUES: readonly string[] = ['gen', 'special']
 
-/** What a worker process is told to do to itself. */
+/** Faults that a worker process makes to itself on command. */
 export type WorkerOrder =
   | { readonly order: 'block'; readonly ms: number }
   | { readonly order: 'die after effect' }
@@ -37,8 +37,8 @@ export const GENERATED: GeneratedOptions = { queue: 'gen', maxAttempts: 200, tim
 
 const soon = { backoff: 'fixed', base: '200ms' } as const
 
-/** Jobs with a purpose of their own: one that takes its process down, one that never settles, one whose transaction outlives its lease
- *  and is rolled back, one of schedules. */
+/** Jobs with a special purpose: one kills its process, one never settles, one has a transaction that outlives its lease and is
+ *  rolled back, one belongs to schedules. */
 export const SPECIAL: {
   readonly killer: GeneratedJob
   readonly stuck: GeneratedJob

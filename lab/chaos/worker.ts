@@ -12,16 +12,16 @@ import { WITNESS } from './watch.js'
 import { GENERATED, QUEUES, SPECIAL, type WorkerOrder, type WorkerReady, type WorkerSetup } from './work.js'
 
 const setup = JSON.parse(process.argv[2]!) as WorkerSetup
-const recorder = new Recorder(setup.record, { process: setup.name, incarnation: setup.incarnation })
+const recorder = new Recorder(setup.record, { process: setup.name, processRun: setup.processRun })
 const pool = new pg.Pool({
   ...{ connectionString: setup.url, max: 8, application_name: 'chaos effects' },
   ...{ connectionTimeoutMillis: 3_000, query_timeout: 3_000, idleTimeoutMillis: 5_000 },
 })
 pool.on('error', () => {})
-// Also while one is on its way out of the pool: a connection that the server ends then has nobody else to tell.
+// Also for a connection that is leaving the pool: if the server ends it then, only this listener receives the error.
 pool.on('connect', (client) => client.on('error', () => {}))
 
-/** Long enough after a rollback that everybody has been told of a lease that is lost. */
+/** Long enough after a rollback for every handler to be notified of a lost lease. */
 const OUTLIVE_MS = 15_000
 
 let isDown = false
@@ -67,13 +67,13 @@ async function applyInside(ctx: JobContext): Promise<void> {
     throw error
   } finally {
     client.off('error', note)
-    // A connection whose transaction failed is not used again: whatever was open on it is rolled back with its end.
+    // A connection whose transaction failed is not used again. Its open transaction is rolled back when it closes.
     client.release(failed)
   }
 }
 
-/** Completes the job in a transaction that stays open for longer than the lease and is then rolled back; then goes on for as long as
- *  nobody tells it to stop. */
+/** Completes the job in a transaction that stays open longer than the lease and is then rolled back. Then it continues until its
+ *  signal fires. */
 async function outlive(ctx: JobContext): Promise<void> {
   const client = await pool.connect()
   let failed: Error | true = true
@@ -116,7 +116,7 @@ process.on('message', (order: WorkerOrder) => {
   if (order.order === 'die after effect') diesAfterEffect = true
   if (order.order === 'dependency') isDown = order.isDown
 })
-// The run is over when its parent is.
+// The run is over when its parent ends.
 process.on('disconnect', () => process.exit(1))
 
 const holdfast = await connectWhenUp()
@@ -133,8 +133,7 @@ process.on('SIGTERM', () => {
 await worker.start()
 process.send?.({ worker: worker.id } satisfies WorkerReady)
 
-/** A process may be started while the server is away, or not yet the primary; whoever supervises processes would start it again and
- *  again. */
+/** A process may be started while the server is away or not yet the primary. A supervisor would start it again and again. */
 async function connectWhenUp(): Promise<Holdfast> {
   for (;;) {
     try {

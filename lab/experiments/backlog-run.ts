@@ -1,4 +1,4 @@
-// Drains a seeded backlog with a fleet and measures a stretch of it: the part that experiments on speed have in common.
+// Drains a seeded backlog with a fleet and measures a part of it. Experiments on speed share this.
 
 import { seedReady } from '../bench/growth/seed.js'
 import type { Spread } from '../bench/statistics.js'
@@ -13,11 +13,11 @@ export interface BacklogRunOptions {
   readonly place: Place
   readonly fleet: Omit<FleetOptions, 'url'>
   readonly jobs: number
-  /** Drained before anything is measured: code is compiled, connections are open. */
+  /** Drained before the measurement, so that code is compiled and connections are open. */
   readonly warmupJobs: number
-  /** The stretch ends after so long, or when a tenth of the jobs are left. */
+  /** The measured part ends after this long, or when a tenth of the jobs are left. */
   readonly secondsMax: number
-  /** How long one of the workers is profiled; 0 for not at all. */
+  /** How long one of the workers is profiled; 0 for never. */
   readonly profileMs: number
 }
 
@@ -27,7 +27,7 @@ export interface BacklogRun {
   readonly jobsPerSecond: number
   readonly claims: Spread
   readonly jobsPerClaim: number | null
-  /** What each process did of it. */
+  /** The jobs of each process. */
   readonly byProcess: readonly number[]
   readonly runningMean: number
   readonly evidence: Evidence
@@ -60,7 +60,7 @@ async function measure(options: BacklogRunOptions, { fleet, url }: Measured): Pr
     first = await fleet.sample()
   }
   const collector = await EvidenceCollector.open(url, await place.serverPid())
-  // Opening took time: what happened meanwhile is not of the stretch.
+  // Opening took time. What happened meanwhile is not measured.
   first = await fleet.sample()
   const beganMs = performance.now()
   const profiling = profileMs === 0 ? Promise.resolve([]) : fleet.profile(profileMs)

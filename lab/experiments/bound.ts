@@ -2,9 +2,9 @@
 
 import type { Evidence, WaitCount } from './evidence.js'
 
-/** Less idle time than this on the whole machine, and the processors are the bound. */
+/** With less idle time than this on the whole machine, processors are the bound. */
 const IDLE_SHARE_MAX = 0.1
-/** Less than this, and jobs hold their slots for as long as they do because they wait for a processor. */
+/** With less than this, jobs hold their slots longer because they wait for a processor. */
 const IDLE_SHARE_NONE = 0.03
 const SLOTS_SHARE = 0.95
 
@@ -37,7 +37,7 @@ export function nameBound(evidence: Evidence, load: Load | null = null): string 
   return `${top.type} ${top.event} (${top.who}): ${figures}`
 }
 
-/** What neither the server nor the experiment's processes used: the lab itself, and whoever else is on the machine. */
+/** Processor time of neither the server nor the experiment's processes: the lab itself and other programs. */
 function othersOf({ cpu }: Evidence): number | null {
   if (cpu.server === null) return null
   return Math.max(0, cpu.machineBusy - cpu.server - (cpu.workers ?? 0) - (cpu.producers ?? 0))

@@ -1,5 +1,5 @@
-// Experiment 2: how many jobs one claim takes. Larger claims cost less for each job; they take longer, and what one process holds
-// another cannot run.
+// Experiment 2: how many jobs one claim takes. Larger claims cost less for each job. They take longer, and jobs that one process
+// holds cannot run in another.
 
 import { column, type GrowthRow, pointsOf } from '../bench/growth/measure.js'
 import { median } from '../bench/statistics.js'

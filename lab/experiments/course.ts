@@ -1,4 +1,4 @@
-// The picture most experiments have: what happened second by second.
+// The plot that most experiments have: samples second by second.
 
 import type { Figure } from '../plot.js'
 import type { Sample } from './sampler.js'

@@ -1,5 +1,5 @@
-// Experiment 4: a backlog that nobody has touched, drained from a server that has just been started; and, for comparison, the speed of
-// the same fleet when jobs are enqueued while others run.
+// Experiment 4: an untouched backlog, drained from a server that has just been started. For comparison, the speed of the same
+// fleet when jobs are enqueued while others run.
 
 import { column } from '../bench/growth/measure.js'
 import { seedReady } from '../bench/growth/seed.js'
@@ -19,8 +19,7 @@ interface DrainConfig {
   readonly slots: number
   readonly producers: number
   readonly steadySeconds: number
-  /** More than the fleet can do, so that it is the fleet that is measured; not so much more that enqueues are refused, which takes
-   *  time from it. */
+  /** More than the fleet can do, so that the fleet is measured. Not so much that enqueues are refused, because refusals cost time. */
   readonly steadyRate: number
   readonly deadlineSeconds: number
 }
@@ -70,9 +69,9 @@ export const drain: Experiment = defineExperiment<DrainConfig>({
       notes: [
         `Drained in ${cold.seconds.toFixed(1)} s, ${Math.round(rate).toLocaleString('en')} jobs/s; steady state did ${Math.round(steadyRate).toLocaleString('en')} with enqueueing at the same time (${((100 * rate) / steadyRate).toFixed(0)} %).`,
         place.restart === null
-          ? 'The server is not ours to start anew: its cache was warm.'
-          : 'The server was started anew after the backlog was written: its cache was cold.',
-        'Why the two differ: a backlog comes in full claims and settles in full batches and nobody else uses the server; in steady state each job is also written, in smaller batches, by producers that share the machine.',
+          ? 'The server is not ours to restart: its cache was warm.'
+          : 'The server was restarted after the backlog was written: its cache was cold.',
+        'Why the two differ: a backlog comes in full claims and settles in full batches, and no other process uses the server; in steady state each job is also written, in smaller batches, by producers that share the machine.',
         `Cold: ${nameBound(cold.evidence)}`,
         `Steady: ${nameBound(steady.evidence)}`,
       ],
@@ -115,7 +114,7 @@ async function drainCold(place: Place, config: DrainConfig) {
 
 async function runSteady(place: Place, config: DrainConfig, seed: number) {
   const { steadySeconds, steadyRate, processes, slots } = config
-  // Nothing but the fast kind, and as fast as can be: what is compared is the queue, not its handlers.
+  // Only the fast kind, without waits: the queue is compared, not its handlers.
   const mix = {
     shares: { fast: 1, slow: 0, flapping: 0, poison: 0, long: 0 },
     durationsMs: { fast: [0, 0], slow: [0, 0], flapping: [0, 0], poison: [0, 0], long: [0, 0] },

@@ -1,5 +1,5 @@
-// The effects that handlers apply, each in one of the two ways that make it happen once: in one transaction with the settlement, or
-// outside of it behind a unique key.
+// The effects of handlers, each applied once in one of two ways: in one transaction with the settlement, or outside it behind a
+// unique key.
 
 import pg from 'pg'
 import type { JobContext } from '../../src/core/definition.js'
@@ -13,7 +13,7 @@ VALUES ($1, 'outside', $2)
 const INSIDE = "INSERT INTO experiment.effects (seq, sort, id) VALUES ($1, 'in transaction', $2)"
 
 export class Effects {
-  /** How often an effect had been applied by an earlier run of its job, and was left out. */
+  /** How often an effect was skipped because an earlier run of its job had applied it. */
   repeated = 0
   readonly #pool: pg.Pool
 

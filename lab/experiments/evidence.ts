@@ -1,5 +1,5 @@
-// What bounds a run: who waited for what on the server, sampled ten times a second; what was written and cleaned up; and whose
-// processor time it was.
+// What bounds a run: which connections waited for what on the server, sampled ten times a second; what was written and vacuumed;
+// and which processes used processor time.
 
 import { cpus } from 'node:os'
 import pg from 'pg'
@@ -8,13 +8,13 @@ import { readServer, type ServerCounters, subtractCounters, type TableChange } f
 
 /** How often connections of one purpose were seen waiting for one thing. */
 export interface WaitCount {
-  /** What the connection is for, or the kind of a process of the server itself. */
+  /** The connection's purpose, or the kind of a process of the server itself. */
   readonly who: string
-  /** As pg_stat_activity says it, such as 'LWLock'; 'CPU' when it waits for nothing but a processor. */
+  /** As in pg_stat_activity, such as 'LWLock'; 'CPU' when it waits only for a processor. */
   readonly type: string
   readonly event: string
   readonly seen: number
-  /** How many were in it on average over the time. */
+  /** How many connections were in it on average. */
   readonly average: number
 }
 
@@ -53,7 +53,7 @@ interface CpuReading {
   readonly totalMs: number
 }
 
-/** What the run itself knows at the end of the time. */
+/** Facts that the run itself knows at the end. */
 export interface RunFacts {
   readonly jobs: number
   readonly workersCpuUs: number | null
@@ -106,7 +106,7 @@ export class EvidenceCollector {
     }
   }
 
-  /** Ends it; `facts` says what came out of the time. */
+  /** Ends it; `facts` are the run's own results. */
   async end({ jobs, workersCpuUs, producersCpuUs }: RunFacts): Promise<Evidence> {
     this.#isOver = true
     await this.#looking

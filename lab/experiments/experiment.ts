@@ -1,5 +1,4 @@
-// What an experiment is: a committed configuration in two sizes, a run, and a result that says for each promise what was expected
-// and what was seen.
+// An experiment: a committed configuration in two sizes, a run, and a result that compares each promise with what was seen.
 
 import type { GrowthRow } from '../bench/growth/measure.js'
 import type { Column } from '../bench/table.js'
@@ -25,7 +24,7 @@ export interface ExperimentResult {
   readonly notes: readonly string[]
   /** By the name of the file each is written to. */
   readonly figures: Readonly<Record<string, Figure>>
-  /** What was sampled over time, for the document alone. */
+  /** Samples over time, for the document alone. */
   readonly samples: readonly object[]
   /** By the part of the run it was collected in. */
   readonly evidence: Readonly<Record<string, Evidence>>
@@ -44,11 +43,11 @@ export interface ExperimentContext<Config> {
 }
 
 interface Spec<Config extends object> {
-  /** What it asks, in one line. */
+  /** Its question, in one line. */
   readonly about: string
   /** How long the long form takes, about. */
   readonly longTakes: string
-  /** Shows in seconds that it works and that the promises hold. */
+  /** The short form: shows in seconds that the experiment works and the promises hold. */
   readonly short: Config
   readonly long: Config
   /** Absent where the command line can change nothing. */
@@ -71,7 +70,7 @@ interface Configured {
   run(place: Place, seed: number): Promise<ExperimentResult>
 }
 
-/** An experiment from its parts; what its configuration holds stays between them. */
+/** An experiment from its parts. The type of its configuration is not visible outside. */
 export function defineExperiment<Config extends object>(spec: Spec<Config>): Experiment {
   return {
     about: spec.about,

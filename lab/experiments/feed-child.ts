@@ -1,9 +1,9 @@
-// A process that enqueues on time, whether the store keeps up or not: a call counts from the moment it was due.
+// A process that enqueues on time, whether the store keeps up or not. A call counts from the moment it was due.
 
 import type { EnqueueOptions } from '../../src/client/prepare.js'
 import { connect, type Holdfast } from '../../src/index.js'
 import type { Message } from '../bench/children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../bench/parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../bench/parent.js'
 import { generatedJobs } from '../gen/handlers.js'
 import { jobAt, type Mix } from '../gen/mix.js'
 import { timed } from './handlers.js'
@@ -14,18 +14,18 @@ export interface FeedAssignment {
   readonly url: string
   readonly seed: number
   readonly mix: Mix
-  /** Its number among the producers, and how many they are: they share the sequence between them. */
+  /** Its number among the producers, and their count: they share one sequence. */
   readonly number: number
   readonly producers: number
-  /** How many of the sequence there are at most, for all of them; null for as many as there is time for. */
+  /** The maximum number of jobs for all producers; null for no limit. */
   readonly jobs: number | null
-  /** True has flapping jobs fail for nothing but the dependency. */
+  /** True makes flapping jobs fail only because of the dependency. */
   readonly flapsOnlyByDependency: boolean
-  /** Of the generated jobs, beyond what their definitions say. */
+  /** Options of the generated jobs, beyond their definitions. */
   readonly options: EnqueueOptions
-  /** Jobs for a time so far ahead, beside the others; null for none. */
+  /** Timed jobs beside the others, this far ahead; null for none. */
   readonly timed: { readonly perSecond: number; readonly aheadMs: number; readonly queue: string } | null
-  /** File that accepted jobs are written down in; null for none. */
+  /** File for the accepted jobs; null for none. */
   readonly record: string | null
 }
 
@@ -35,7 +35,7 @@ export interface PaceMessage extends Message {
   readonly perSecond: number
 }
 
-/** The answer to `sample`: counts from the start, times since the last one. */
+/** The answer to `sample`: counts since the start, times since the last sample. */
 export interface FeedSample extends Message {
   readonly sent: number
   readonly accepted: number
@@ -56,13 +56,13 @@ async function main(assignment: FeedAssignment): Promise<void> {
     feed.setPace(perSecond)
     return {}
   })
-  const stop = hearParent('stop')
-  tellParent({ kind: 'ready' })
+  const stop = receiveFromParent('stop')
+  sendToParent({ kind: 'ready' })
   const timer = setInterval(() => feed.tick(), TICK_MS)
   await stop
   clearInterval(timer)
   await feed.idle()
-  tellParent({ kind: 'stopped', ...feed.sample() })
+  sendToParent({ kind: 'stopped', ...feed.sample() })
   await client.close()
   record?.close()
   leaveParent()
@@ -90,12 +90,12 @@ class Feed {
 
   setPace(perSecond: number): void {
     this.#pace = { perSecond, sinceMs: performance.now(), sentBefore: this.#counts.sent }
-    // What did not come due while it was paused is not made up for.
+    // Calls that were not due during a pause are not caught up.
     this.#timedBeganMs = performance.now()
     this.#timedBefore = this.#timedSent
   }
 
-  /** Makes the calls that have come due. */
+  /** Makes the calls that are due. */
   tick(): void {
     const nowMs = performance.now()
     const { perSecond, sinceMs, sentBefore } = this.#pace

@@ -1,5 +1,5 @@
-// Experiment 5: some of the jobs need a dependency that is away for a while. Their retries are spread over time instead of coming all
-// at once, all of them succeed when it is back, and none dies before.
+// Experiment 5: some of the jobs need a dependency that is down for a while. Their retries are spread over time instead of coming
+// together, all of them succeed when it is back, and none dies before.
 
 import type { RetryOptions } from '../../src/index.js'
 import { column } from '../bench/growth/measure.js'
@@ -14,13 +14,14 @@ import { loadAccepted, loadRuns, RECORD_TABLES } from './records.js'
 
 interface FlappingConfig {
   readonly rate: number
-  /** Jobs come for so long before the dependency goes, while it is away, and after it is back. */
+  /** How long jobs are enqueued before the outage, during it, and after it. */
   readonly seconds: number
-  /** When it goes, so many come at once, as after a deploy or an import: those that fail together would come back together. */
+  /** How many jobs arrive together when it goes down, as after a deploy or an import. Jobs that fail together would come back
+   *  together. */
   readonly burstRate: number
   readonly burstSeconds: number
   readonly downSeconds: number
-  /** It stays away until so many attempts have failed, however long that takes. */
+  /** It stays down until this many attempts have failed, however long that takes. */
   readonly failuresMin: number
   readonly maxAttempts: number
   readonly baseMs: number
@@ -152,7 +153,7 @@ async function observe(config: FlappingConfig, { ground, fleet, producers }: Cas
   const { rows: perTenth } = await client.query<{ tenth: number; count: number }>(RETRIES, [downMs])
   const flapped = perTenth.reduce((sum, { count }) => sum + count, 0)
   const most = Math.max(0, ...perTenth.map(({ count }) => count))
-  // The first wait is short with and without jitter; what a herd is shows when waits have grown.
+  // The first wait is short with and without jitter. A herd becomes visible when waits have grown.
   const lateMost = Math.max(0, ...perTenth.filter(({ tenth }) => tenth >= 5 * downSeconds).map(({ count }) => count))
   const span = perTenth.length === 0 ? 1 : perTenth.at(-1)!.tenth - perTenth[0]!.tenth + 1
   const name = hasJitter ? 'with jitter' : 'without'

@@ -1,9 +1,9 @@
-// One worker process of a fleet: runs the generated jobs, plain ones and timed ones, and tells how it goes when it is asked.
+// One worker process of a fleet: runs generated, plain and timed jobs, and reports when asked.
 
 import { openHoldfast } from '../../src/index.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import type { Message } from '../bench/children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../bench/parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../bench/parent.js'
 import { Effects } from './effects.js'
 import { fleetHandlers } from './handlers.js'
 import type { PackedHistogram } from './histogram.js'
@@ -20,19 +20,19 @@ export interface FleetAssignment {
   readonly claimBatch: number | null
   readonly leaseMs: number | null
   readonly drainMs: number | null
-  /** How long rescue waits after the server has come up. */
+  /** How long rescue waits after the server has started. */
   readonly holdMs: number | null
   /** How long plain jobs run, drawn evenly. */
   readonly plainMs: readonly [from: number, to: number]
-  /** File that runs are written down in; null for none. */
+  /** File for records of runs; null for none. */
   readonly record: string | null
   /** Whether handlers write to the table of effects. */
   readonly hasEffects: boolean
-  /** False lets leases run out as if nobody extended them. */
+  /** False lets leases expire as if nothing extended them. */
   readonly extends: boolean
 }
 
-/** The answer to `sample`: counts from the start, times since the last one. */
+/** The answer to `sample`: counts since the start, times since the last sample. */
 export interface FleetSample extends Message {
   readonly counts: StoreCounts
   readonly claims: PackedHistogram
@@ -86,20 +86,20 @@ async function main(assignment: FleetAssignment): Promise<void> {
     dependency.isDown = isDown
     return {}
   })
-  void hearParent<ProfileMessage>('profile').then(async ({ ms }) => {
-    tellParent<ProfileAnswer>({ kind: 'profiled', top: await profileFor(ms) })
+  void receiveFromParent<ProfileMessage>('profile').then(async ({ ms }) => {
+    sendToParent<ProfileAnswer>({ kind: 'profiled', top: await profileFor(ms) })
   })
-  // A deploy's way to end a worker, and the parent's.
-  const stop = Promise.race([new Promise((resolve) => process.once('SIGTERM', resolve)), hearParent('stop')])
-  tellParent({ kind: 'ready' })
-  await hearParent('start')
+  // A deploy ends a worker like this, and so does the parent.
+  const stop = Promise.race([new Promise((resolve) => process.once('SIGTERM', resolve)), receiveFromParent('stop')])
+  sendToParent({ kind: 'ready' })
+  await receiveFromParent('start')
   await worker.start()
   await stop
   await worker.stop()
   await client.close()
   await effects?.close()
   record?.close()
-  tellParent({ kind: 'stopped' })
+  sendToParent({ kind: 'stopped' })
   leaveParent()
 }
 

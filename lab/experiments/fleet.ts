@@ -12,17 +12,17 @@ import type { StoreCounts } from './store-watch.js'
 const CHILD = new URL('./fleet-child.js', import.meta.url)
 const DEADLINE_MS = 3 * 3_600_000
 
-/** What the workers of a fleet are told; all but the URL has a value that fits most experiments. */
+/** The setup of a fleet's workers. All but the URL has a default that fits most experiments. */
 export interface FleetOptions extends Partial<Omit<FleetAssignment, 'url' | 'record'>> {
   readonly url: string
   readonly processes: number
-  /** Writes runs down, a file for each process. Default false. */
+  /** Records runs, one file for each process. Default false. */
   readonly records?: boolean
 }
 
 interface Member {
   readonly child: Child
-  /** What it said last. A process that is killed says no more. */
+  /** Its last sample. A killed process sends no more. */
   last: StoreCounts
   lastCpuUs: number
   lastRepeated: number
@@ -30,7 +30,7 @@ interface Member {
 
 export interface FleetTotals {
   readonly counts: StoreCounts
-  /** Of each process that was ever started, the jobs it settled. */
+  /** The settled jobs of every process that was ever started. */
   readonly settledByProcess: readonly number[]
   readonly claims: Histogram
   readonly late: Histogram
@@ -64,7 +64,7 @@ export class Fleet {
     this.#folder = folder
   }
 
-  /** Starts the processes; each is connected and claims nothing before `start()`. */
+  /** Starts the processes. Each is connected and claims nothing before `start()`. */
   static async open(options: FleetOptions): Promise<Fleet> {
     const fleet = new Fleet(options, await mkdtemp(join(tmpdir(), 'holdfast-fleet-')))
     try {
@@ -97,30 +97,30 @@ export class Fleet {
     const member = { child, last: NOTHING, lastCpuUs: 0, lastRepeated: 0 }
     this.#starting.add(child)
     await child.hear('ready')
-    // Only now does it answer.
+    // It answers only now.
     this.#starting.delete(child)
     this.#living.push(member)
     return member
   }
 
-  /** The process that `terminateFirst` would tell. */
+  /** The process that `terminateFirst` would end. */
   get firstPid(): number {
     return this.#living[0]!.child.pid
   }
 
-  /** The files runs were written down in. */
+  /** The files with records of runs. */
   get records(): readonly string[] {
     return this.#options.records
       ? Array.from({ length: this.#started }, (_, index) => join(this.#folder, `runs-${index}`))
       : []
   }
 
-  /** Lets all claim. */
+  /** Lets all processes claim. */
   start(): void {
-    for (const { child } of this.#living) child.tell({ kind: 'start' })
+    for (const { child } of this.#living) child.send({ kind: 'start' })
   }
 
-  /** What all did so far, and the times since the last sample. */
+  /** The counts of all so far, and the times since the last sample. */
   async sample(): Promise<FleetTotals> {
     const claims = new Histogram()
     const late = new Histogram()
@@ -136,7 +136,7 @@ export class Fleet {
           late.merge(answer.late)
           running += answer.running
         } catch {
-          // It was killed before it could answer: what it said last counts.
+          // It was killed before it could answer, so its last sample counts.
         }
       }),
     )
@@ -157,7 +157,7 @@ export class Fleet {
     }
   }
 
-  /** Takes away, or brings back, what the flapping jobs need. */
+  /** Takes the dependency of the flapping jobs down, or brings it back. */
   async setDependency(isDown: boolean): Promise<void> {
     const message: DependencyMessage = { kind: 'dependency', isDown }
     await Promise.all(this.#living.map(({ child }) => child.ask(message)))
@@ -167,17 +167,17 @@ export class Fleet {
   async profile(ms: number): Promise<readonly TopFunction[]> {
     const message: ProfileMessage = { kind: 'profile', ms }
     const { child } = this.#living[0]!
-    child.tell(message)
+    child.send(message)
     return (await child.hear<ProfileAnswer>('profiled')).top
   }
 
-  /** Kills the process that lives longest, as a machine's end would, and starts another in its place. */
+  /** Kills the oldest process, as the end of a machine would, and starts another in its place. */
   async replaceKilled(): Promise<void> {
     const member = this.#living.shift()!
     this.#gone.push(member)
     await member.child.kill()
     const { child } = await this.#launch()
-    child.tell({ kind: 'start' })
+    child.send({ kind: 'start' })
   }
 
   /** Tells the first process to end, as a deploy would, and resolves with the milliseconds it took. */
@@ -190,22 +190,22 @@ export class Fleet {
     return performance.now() - beganMs
   }
 
-  /** Lets all finish what they run, and end. Their records stay until `close()`. */
+  /** Lets all processes finish their jobs and end. Their records stay until `close()`. */
   async stop(): Promise<void> {
     const members = this.#living
     this.#living = []
     this.#gone.push(...members)
-    for (const { child } of members) child.tell({ kind: 'stop' })
+    for (const { child } of members) child.send({ kind: 'stop' })
     await Promise.all(members.map(({ child }) => child.ended()))
   }
 
-  /** Ends what still lives, at once. Records stay until `close()`. */
+  /** Kills the remaining processes. Records stay until `close()`. */
   async kill(): Promise<void> {
     const children = [...this.#starting, ...this.#living.splice(0).map(({ child }) => child)]
     await Promise.all(children.map((child) => child.kill()))
   }
 
-  /** Ends what still lives, at once, and removes the records. */
+  /** Kills the remaining processes and removes the records. */
   async close(): Promise<void> {
     await this.kill()
     await rm(this.#folder, { recursive: true, force: true })

@@ -1,4 +1,4 @@
-// What the workers of a fleet run: the generated kinds, plain jobs of seeded backlogs, and timed ones that tell how late they are.
+// The handlers of a fleet: the generated kinds, plain jobs of seeded backlogs, and timed ones that report how late they are.
 
 import { defineJob } from '../../src/client/define-job.js'
 import type { Handler, JobContext, JobDefinition } from '../../src/core/definition.js'
@@ -9,7 +9,7 @@ import { Histogram } from './histogram.js'
 import type { RecordFile } from './records.js'
 
 export interface TimedPayload {
-  /** When it is due. Producers and workers of an experiment share a machine, and so a clock. */
+  /** When it is due. Producers and workers of an experiment share a machine and so a clock. */
   readonly dueMs: number
 }
 
@@ -20,7 +20,7 @@ export interface HandlersDeps {
   readonly assignment: Pick<FleetAssignment, 'plainMs'>
   readonly record: RecordFile | null
   readonly effects: Effects | null
-  /** Whether what the flapping jobs need is away. */
+  /** Whether the dependency of the flapping jobs is down. */
   readonly dependency: { readonly isDown: boolean }
 }
 
@@ -34,7 +34,7 @@ export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly
     if (toMs === 0) return undefined
     return wait(fromMs + Math.random() * (toMs - fromMs), signal)
   })
-  const tellLate = timed.handle(({ dueMs }) => {
+  const timedHandler = timed.handle(({ dueMs }) => {
     late.add(Math.max(0, Date.now() - dueMs))
   })
   const generated = generatedHandlers(
@@ -44,23 +44,23 @@ export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly
       ...(effects === null ? {} : { apply: (payload, ctx) => effects.apply(payload, ctx) }),
     },
   )
-  const handlers = [...generated, plain, tellLate]
+  const handlers = [...generated, plain, timedHandler]
   return { handlers: record === null ? handlers : handlers.map((handler) => recorded(handler, record)), late }
 }
 
-/** The same handler, with each run written down. */
+/** The same handler, with each run recorded. */
 function recorded(handler: Handler, record: RecordFile): Handler {
   const run = async (payload: never, ctx: JobContext): Promise<unknown> => {
     const { id, fence, attempt } = ctx
-    const tell = (mark: 'began' | 'ended', word: string) =>
+    const note = (mark: 'began' | 'ended', word: string) =>
       record.run({ mark, id, fence, attempt, word, atMs: Date.now() })
-    tell('began', ctx.type)
+    note('began', ctx.type)
     try {
       const result = await handler.run(payload, ctx)
-      tell('ended', 'done')
+      note('ended', 'done')
       return result
     } catch (error) {
-      tell('ended', 'failed')
+      note('ended', 'failed')
       throw error
     }
   }

@@ -1,8 +1,8 @@
-// Times counted into classes two in a hundred wide: millions of them fit into a few kilobytes and can be sent between processes.
+// Times counted in buckets 2 % wide: millions of them fit into a few kilobytes and can be sent between processes.
 
 import type { Spread } from '../bench/statistics.js'
 
-/** Counts by class, as they are sent. */
+/** Counts by bucket, as they are sent. */
 export interface PackedHistogram {
   readonly counts: readonly (readonly [index: number, count: number])[]
   readonly max: number
@@ -29,7 +29,7 @@ export class Histogram {
     if (ms > this.#max) this.#max = ms
   }
 
-  /** Adds what another one counted. */
+  /** Adds another histogram's counts. */
   merge({ counts, max }: PackedHistogram): void {
     for (const [index, count] of counts) {
       this.#counts.set(index, (this.#counts.get(index) ?? 0) + count)
@@ -38,7 +38,7 @@ export class Histogram {
     if (max > this.#max) this.#max = max
   }
 
-  /** What was counted since the last time, to be sent. */
+  /** The counts since the last call, to be sent. */
   take(): PackedHistogram {
     const packed = { counts: [...this.#counts], max: this.#max }
     this.#counts = new Map()
@@ -47,7 +47,7 @@ export class Histogram {
     return packed
   }
 
-  /** The value that `share` of all lie at or below, at most two in a hundred too high. NaN for none. */
+  /** The value that `share` of all lie at or below, at most 2 % too high. NaN for none. */
   at(share: number): number {
     if (this.#count === 0) return Number.NaN
     let left = Math.max(1, Math.ceil(share * this.#count))

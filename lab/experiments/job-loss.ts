@@ -1,4 +1,5 @@
-// Experiment 3: worker processes are killed again and again under steady load. Every job that was accepted is done or dead afterwards,
+// Experiment 3: worker processes are killed again and again under steady load. Every job that was accepted is done or dead
+// afterwards,
 // and each effect was applied once.
 
 import { column } from '../bench/growth/measure.js'
@@ -49,7 +50,7 @@ export const jobLoss: Experiment = defineExperiment<JobLossConfig>({
     deadlineSeconds: 60,
   },
   long: {
-    // Jobs that were cut off twice run one at a time in each process: faster kills would make more of them than can be run.
+    // Jobs that were interrupted twice run one at a time in each process. Faster kills would make more of them than can be run.
     rate: 500,
     seconds: 300,
     processes: 4,
@@ -139,7 +140,7 @@ async function observe(
       expectThat('workers were killed in the middle of jobs', 'yes', String(deliveries.killed), deliveries.killed > 0),
       ...proofs.verdicts,
       {
-        // A machine that stands still for longer than the lease takes jobs from living workers: that is no loss.
+        // A machine that stalls for longer than the lease lets living workers lose jobs. That is not a loss.
         kind: 'aim',
         about: overlapping.about,
         expected: 'none while processes get their share of the machine',
@@ -165,7 +166,8 @@ async function observe(
   }
 }
 
-/** When each was, in seconds. The plan is a number of kills: on a slow machine the load goes on until all of them were. */
+/** The time of each kill, in seconds. The plan is a number of kills: on a slow machine the load goes on until all of them
+ *  happened. */
 async function killRepeatedly(fleet: Fleet, sampler: Sampler, config: JobLossConfig): Promise<readonly number[]> {
   const kills: number[] = []
   while (kills.length < config.kills) {

@@ -1,5 +1,5 @@
-// Experiment 9: jobs that run longer than the lease, once with nobody extending it and once as it is. Without extension they are
-// taken back while they run and run twice; with it none is.
+// Experiment 9: jobs that run longer than the lease, once without extension and once with it. Without extension they are rescued
+// while they run and run twice; with it none is.
 
 import { column } from '../bench/growth/measure.js'
 import { MIX_DEFAULT, type Mix } from '../gen/mix.js'
@@ -46,7 +46,7 @@ export const lease: Experiment = defineExperiment<LeaseConfig>({
   },
   async run(context) {
     const { config } = context
-    // Side by side: each has a database and processes of its own, and both mostly wait.
+    // Both run concurrently: each has its own database and processes, and both mostly wait.
     const [off, on] = await Promise.all([runOnce(context, false), runOnce(context, true)])
     return {
       columns: COLUMNS,
@@ -65,7 +65,7 @@ export const lease: Experiment = defineExperiment<LeaseConfig>({
         expectNone('with extension, jobs that run twice at the same time', on.overlapping),
       ],
       notes: [
-        `Jobs of ${config.durationMs / 1_000} s under a lease of ${config.leaseMs / 1_000} s. Extension is switched off in the lab alone: the store's extend answers as if it had, and does nothing. A worker asks every 0.7 s whether its leases hold, so the first of two runs is told soon; what they did at the same time until then is the double run. Jobs that were taken back are suspects and have a quarter of the slots, so fewer may run again than were taken back.`,
+        `Jobs of ${config.durationMs / 1_000} s under a lease of ${config.leaseMs / 1_000} s. Extension is switched off in the lab alone: the store's extend answers as if it had, and does nothing. A worker asks every 0.7 s whether its leases hold, so the first of two runs is notified soon; what they did at the same time until then is the double run. Jobs that were taken back are suspects and have a quarter of the slots, so fewer may run again than were taken back.`,
       ],
       figures: { lease: figureOf(config, off.began, on.began) },
       samples: [
@@ -109,7 +109,7 @@ const AGAIN = `
 SELECT count(*)::integer AS again
   FROM (SELECT id FROM experiment.runs WHERE mark = 'began' GROUP BY id HAVING count(*) > 1) AS jobs`
 
-// A lease that ran out under a job that had begun counts as a crash of its worker.
+// A lease that expired under a started job counts as a crash of its worker.
 const TAKEN_BACK = `
 SELECT (SELECT count(*) FROM holdfast.ready WHERE crashes > 0)::integer
      + (SELECT count(*) FROM holdfast.running WHERE crashes > 0)::integer
@@ -154,7 +154,7 @@ async function observe(config: LeaseConfig, { ground, fleet, producers }: Cast, 
 
 const SECOND_RUN = 'SELECT EXISTS (SELECT FROM holdfast.running WHERE attempt > 1) AS seen'
 
-/** Watches for a while, and on a slow machine for longer, until a job that was taken back has begun again. */
+/** Watches until a rescued job has started again; on a slow machine that takes longer. */
 async function waitForSecondRun({ client }: Ground, { watchSeconds, deadlineSeconds }: LeaseConfig): Promise<void> {
   await pause(watchSeconds * 1_000)
   const endMs = performance.now() + deadlineSeconds * 1_000

@@ -1,4 +1,4 @@
-// Puts what a run came to into the page about its experiment, between two marks: nobody copies figures by hand.
+// Writes a run's result into the page about its experiment, between two marks, so that no figure is copied by hand.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'

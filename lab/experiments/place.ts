@@ -11,14 +11,14 @@ export interface Place {
   readonly version: string
   /** The process of the server where it can be seen from here, for its processor time. */
   readonly serverPid: () => Promise<number | null>
-  /** Starts the server anew, so that nothing is in its cache; null where it is not ours to stop. */
+  /** Restarts the server, so that its cache is empty; null for a server that is not ours. */
   readonly restart: (() => Promise<void>) | null
   /** What the server was started with; null for one that was given. */
   readonly settings: Readonly<Record<string, string>> | null
   close(): Promise<void>
 }
 
-/** A server of one's own, or with a URL the one that is there. */
+/** A new server, or with a URL the given one. */
 export async function openPlace(url: string | null): Promise<Place> {
   if (url !== null) {
     const given = { serverPid: () => pidOf(url), restart: null, settings: null, close: async () => {} }
@@ -45,7 +45,7 @@ function versionOf(url: string): Promise<string> {
   })
 }
 
-/** The process that our connection's process was started by; null when it runs on another machine. */
+/** The parent of our connection's backend process; null when it runs on another machine. */
 function pidOf(url: string): Promise<number | null> {
   return withClient(url, async (client) => {
     const { rows } = await client.query('SELECT pg_backend_pid() AS pid')
@@ -80,7 +80,7 @@ export async function withGround<T>(
   try {
     await (await postgresStore(url)).close()
     await withClient(url, async (client) => {
-      // The rows are what counts here; that they are on disk is the checkpoint's business.
+      // Only the rows matter here; the checkpoint writes them to disk.
       await client.query('SET synchronous_commit = off')
       await seed(client)
       await client.query('VACUUM (ANALYZE) holdfast.jobs, holdfast.ready, holdfast.scheduled')

@@ -1,5 +1,5 @@
-// Experiment 6: one job in twenty always fails. Each is dead after exactly its attempts, and the healthy ones are as fast as without:
-// where the machine has time left, and where it has none.
+// Experiment 6: one job in twenty always fails. Each is dead after exactly its attempts, and the healthy ones are as fast as
+// without it. Measured with and without spare processor time.
 
 import { column } from '../bench/growth/measure.js'
 import { median } from '../bench/statistics.js'
@@ -21,9 +21,9 @@ import { countEnds, waitUntilDone } from './proof.js'
 import { type Sample, Sampler } from './sampler.js'
 
 interface PoisonConfig {
-  /** More than can be done. */
+  /** More jobs than the fleet can do. */
   readonly full: Load
-  /** About half of it. */
+  /** About half of that. */
   readonly half: Load
   readonly processes: number
   readonly slots: number
@@ -39,7 +39,7 @@ interface Load {
   readonly rounds: number
 }
 
-/** What lab/gen gives poison jobs. */
+/** The attempts that lab/gen gives poison jobs. */
 const ATTEMPTS = 3
 /** The share of poison jobs among all. */
 const SHARE = 0.05
@@ -175,7 +175,7 @@ function runOnce(
 ): Promise<PoisonRun> {
   const { processes, slots, deadlineSeconds } = config
   const share = hasPoison ? SHARE : 0
-  // On top of the healthy ones, so that as many of those are offered as without.
+  // In addition to the healthy ones, so that their number is the same with and without poison.
   const rate = Math.round(config[load].rate / (1 - share))
   const jobs = Math.round(config[load].jobs / (1 - share))
   const mix: Mix = { ...MIX_DEFAULT, shares: { fast: 1 - share, slow: 0, flapping: 0, poison: share, long: 0 } }

@@ -1,4 +1,4 @@
-// The producers of an experiment: processes that share one sequence of jobs and one pace between them.
+// The producers of an experiment: processes that share one sequence of jobs and one rate.
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,11 +12,11 @@ import { pause } from './proof.js'
 const CHILD = new URL('./feed-child.js', import.meta.url)
 const DEADLINE_MS = 3 * 3_600_000
 
-/** What the producers are told; what is left out has a value that fits most experiments. */
+/** The setup of the producers. Options that are left out have a default that fits most experiments. */
 export interface ProducersOptions extends Partial<Omit<FeedAssignment, 'url' | 'seed' | 'number' | 'record'>> {
   readonly url: string
   readonly seed: number
-  /** Writes accepted jobs down, a file for each process. Default false. */
+  /** Records accepted jobs, one file for each process. Default false. */
   readonly records?: boolean
 }
 
@@ -67,23 +67,23 @@ export class Producers {
     return producers
   }
 
-  /** The files accepted jobs were written down in. */
+  /** The files with the accepted jobs. */
   get records(): readonly string[] {
     return this.#options.records ? this.#children.map((_, number) => join(this.#folder, `accepted-${number}`)) : []
   }
 
-  /** Sets the pace of all together; 0 pauses them. */
+  /** Sets the rate of all producers together; 0 pauses them. */
   async setPace(perSecond: number): Promise<void> {
     const message: PaceMessage = { kind: 'pace', perSecond: perSecond / this.#children.length }
     await Promise.all(this.#children.map((child) => child.ask(message)))
   }
 
-  /** What all did so far, and the times since the last sample. */
+  /** The counts of all so far, and the times since the last sample. */
   async sample(): Promise<ProducersTotals> {
     return this.#sum(await Promise.all(this.#children.map((child) => child.ask<FeedSample>({ kind: 'sample' }))))
   }
 
-  /** Waits until so many calls have been answered. */
+  /** Waits until this many calls have been answered. */
   async whenAccepted(jobs: number, deadlineSeconds: number): Promise<void> {
     const endMs = performance.now() + deadlineSeconds * 1_000
     for (;;) {
@@ -99,7 +99,7 @@ export class Producers {
   /** Waits for the answers to all calls, and ends them. */
   async stop(): Promise<ProducersTotals> {
     const answers = this.#children.map((child) => child.hear<FeedSample>('stopped'))
-    for (const child of this.#children) child.tell({ kind: 'stop' })
+    for (const child of this.#children) child.send({ kind: 'stop' })
     const totals = this.#sum(await Promise.all(answers))
     await Promise.all(this.#children.map((child) => child.ended()))
     return totals

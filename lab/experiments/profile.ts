@@ -6,7 +6,7 @@ import { basename } from 'node:path'
 
 export interface TopFunction {
   readonly name: string
-  /** File and line, without folders; empty for what Node itself does. */
+  /** File and line, without folders; empty for Node's own code. */
   readonly place: string
   /** Share of the samples that were in this very function. */
   readonly share: number

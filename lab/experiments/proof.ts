@@ -1,10 +1,9 @@
-// The statements that prove it: what producers and workers wrote down, compared with what the store holds. Each is shown together with
-// its result.
+// The SQL statements that prove a promise: records of producers and workers compared with the store. Each is shown with its result.
 
 import type pg from 'pg'
 import { expectNone, type Verdict } from './experiment.js'
 
-/** A statement and what it came to. */
+/** A statement and its result. */
 export interface Proof {
   readonly about: string
   readonly sql: string
@@ -54,7 +53,7 @@ SELECT id, count(*)::integer AS times
 HAVING count(*) > 1
  LIMIT 10`
 
-// A run that never wrote down its end was killed; what came after that is no overlap.
+// A run without a recorded end was killed. What came after it is no overlap.
 const OVERLAPPING = `
 SELECT began.id, began.fence, later.fence AS fence_of_second, (ended.at_ms - later.at_ms)::integer AS overlap_ms
   FROM experiment.runs AS began
@@ -83,7 +82,7 @@ export async function prove(client: pg.Client, name: ProofName): Promise<Proof> 
   return { about, sql, rows }
 }
 
-/** Runs statements that must find nothing: a verdict for each, and what a reader can repeat. */
+/** Runs statements that must return no rows. Returns a verdict for each, with the SQL that a reader can repeat. */
 export async function proveAll(
   client: pg.Client,
   names: readonly ProofName[],
@@ -113,7 +112,7 @@ export interface Deliveries {
   /** How often a handler began. */
   readonly runs: number
   readonly jobs: number
-  /** Runs that were cut off by the end of their process. */
+  /** Runs that were interrupted by the end of their process. */
   readonly killed: number
 }
 
@@ -161,7 +160,7 @@ export async function waitUntilDone(
     const { rows } = await client.query(UNFINISHED, [queues])
     if (rows[0].open === false) return true
     if (performance.now() > endMs) return false
-    // Where a long line has just been drained the question steps over what is left of it: it must not become a load of its own.
+    // After a long backlog was drained, this query reads its dead rows. It must not become a load of its own.
     await pause(Math.max(100, 10 * (performance.now() - askedMs)))
   }
 }

@@ -1,24 +1,24 @@
-// What worker processes and producers write down about single jobs, line by line, so that it survives a kill; and how it gets into
-// tables beside the queue's, where a statement can compare the two.
+// Records of worker processes and producers about single jobs, line by line, so that they survive a kill. They are read into
+// tables beside the queue's, where a statement can compare both.
 
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 import type pg from 'pg'
 
-/** What is told of a run: it began, it ended, or its settlement was answered for. */
+/** A record of a run: it began, it ended, or its settlement was confirmed. */
 type RunMark = 'began' | 'ended' | 'settled'
 
 export interface RunLine {
   readonly mark: RunMark
   readonly id: string
   readonly fence: number
-  /** 0 where the teller does not know it. */
+  /** 0 if unknown. */
   readonly attempt: number
-  /** Of `settled`, the state; of `ended`, how. */
+  /** The state for `settled`, the outcome for `ended`. */
   readonly word: string
   readonly atMs: number
 }
 
-/** A file of lines. Each is written before the next thing happens. */
+/** A file of lines. Each line is written before the next thing happens. */
 export class RecordFile {
   readonly #file: number
 
@@ -78,7 +78,7 @@ export async function loadRuns(client: pg.Client, paths: readonly string[]): Pro
   await client.query('ANALYZE experiment.runs, experiment.accepted, experiment.effects')
 }
 
-// The last line of a process that was killed may be torn: it has too few words and is left out.
+// The last line of a killed process may be incomplete: it has too few words and is skipped.
 async function* chunksOf(paths: readonly string[], words: number): AsyncGenerator<string[][]> {
   for (const path of paths) {
     const text = readFileSync(path, 'utf8')

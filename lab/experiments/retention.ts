@@ -1,4 +1,4 @@
-// Experiment 11: a large day goes under load. Who waits for it, and for how long?
+// Experiment 11: a large day is dropped under load. Which calls wait for it, and how long?
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
@@ -26,7 +26,7 @@ interface RetentionConfig {
   readonly live: number
   /** Jobs enqueued a second, and run. */
   readonly rate: number
-  /** How long the load runs before the day may go, for comparison. */
+  /** How long the load runs before the day may be dropped, for comparison. */
   readonly calmSeconds: number
   readonly secondsMax: number
 }
@@ -67,9 +67,9 @@ async function measure({ url, client }: Ground, config: RetentionConfig): Promis
       expectThat('live jobs of it that are there', String(config.live), String(left.live), left.live === config.live),
       expectNone('jobs without a state, or in two', left.broken),
       expectNone('jobs of the load that were lost', going.enqueued - going.done),
-      aimBelow('longest claim while it went, ms', 1_000, longest(['claim'])),
-      aimBelow('longest settlement while it went, ms', 1_000, longest(['settle'])),
-      aimBelow('longest call of upkeep while it went, ms', 1_000, longest(CALLS.slice(3))),
+      aimBelow('longest claim meanwhile, ms', 1_000, longest(['claim'])),
+      aimBelow('longest settlement meanwhile, ms', 1_000, longest(['settle'])),
+      aimBelow('longest call of upkeep meanwhile, ms', 1_000, longest(CALLS.slice(3))),
     ],
     notes: [
       `${config.finished.toLocaleString('en')} jobs that finished 12 days ago and ${config.live.toLocaleString('en')} that live on. From the start of upkeep to the last step ${tookSeconds.toFixed(0)} s, at ${(going.enqueued / tookSeconds).toFixed(0)} jobs/s; client, worker and upkeep in one process.`,
@@ -96,7 +96,7 @@ const COLUMNS = [
   column('before: calls', 'calmCount'),
   column('p99 ms', 'calmP99Ms', 1),
   column('longest ms', 'calmMaxMs', 0),
-  column('while it went: calls', 'count'),
+  column('meanwhile: calls', 'count'),
   column('p99 ms', 'p99Ms', 1),
   column('longest ms', 'maxMs', 0),
 ]
@@ -135,7 +135,7 @@ const LIVE = [
    SELECT id, number, moment, 0, false, 'kept', 'noop' FROM (${idsOf('a000')}) AS line WHERE number % 5 = 4`,
 ]
 
-/** A day as the product would have left it, written by the set. Live jobs are spread over it. */
+/** A day as the product would have left it, written in bulk by SQL. Live jobs are spread over it. */
 async function seedDay(client: pg.Client, { finished, live }: RetentionConfig): Promise<void> {
   await client.query(`SELECT holdfast.open_day(${DAY})`)
   const payload = JSON.stringify(PAYLOAD)
@@ -160,7 +160,7 @@ interface Load {
   readonly isOver: boolean
 }
 
-/** Enqueues and runs jobs until `isOver` says so or it takes too long; then until all are done. */
+/** Enqueues and runs jobs until `isOver` returns true or it takes too long, then until all are done. */
 async function load(
   url: string,
   { rate, secondsMax }: RetentionConfig,
@@ -211,7 +211,7 @@ async function load(
   return { seconds: seconds.filter((second) => second !== undefined), times, enqueued, done, isOver: isGone }
 }
 
-/** The store with the time of each call counted. */
+/** The store with each call timed. */
 function timed(store: Store, note: (call: string, ms: number) => void): Store {
   return new Proxy(store, {
     get(target, name, receiver) {

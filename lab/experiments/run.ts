@@ -36,7 +36,7 @@ export interface RunReport {
   readonly document: object
 }
 
-/** Every experiment with what it asks and how long its long form takes. */
+/** Every experiment with its question and the duration of its long form. */
 export function listExperiments(): readonly {
   readonly name: string
   readonly about: string
@@ -45,7 +45,7 @@ export function listExperiments(): readonly {
   return Object.entries(EXPERIMENTS).map(([name, { about, longTakes }]) => ({ name, about, longTakes }))
 }
 
-/** Runs it and says how it went. */
+/** Runs it and reports the result. */
 export async function runExperiment(options: RunOptions): Promise<RunReport> {
   const { name, isShort, seed, url } = options
   const experiment = check(options)
@@ -63,7 +63,7 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
     const date = new Date().toISOString()
     const result = await configured.run(place, seed)
     const tookSeconds = (performance.now() - beganMs) / 1_000
-    tell(result)
+    report(result)
     const ok = result.verdicts.every(({ kind, holds }) => holds || kind === 'aim')
     const { rows, verdicts, notes, samples, evidence } = result
     const document = {
@@ -107,7 +107,7 @@ function check({ name, seed, minutes, rate }: RunOptions): Experiment {
   return experiment
 }
 
-function tell(result: ExperimentResult): void {
+function report(result: ExperimentResult): void {
   printTable(result)
   for (const note of result.notes) say(note)
   say('')

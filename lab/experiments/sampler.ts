@@ -1,5 +1,4 @@
-// Looks once a second at a run: how much is where, how fast it goes in and out, how long claims and enqueues take, how late timed
-// jobs are.
+// Samples a run once a second: jobs by state, jobs in and out, times of claims and enqueues, lateness of timed jobs.
 
 import type { Spread } from '../bench/statistics.js'
 import { say } from '../say.js'
@@ -27,7 +26,7 @@ export interface Sample {
   readonly lateP99Ms: number | null
 }
 
-/** What a part of a run came to. */
+/** The result of a part of a run. */
 export interface Stretch {
   readonly seconds: number
   readonly accepted: number
@@ -45,10 +44,10 @@ export interface Stretch {
   readonly producersCpuUs: number
 }
 
-/** Counting further would cost more than it tells. */
+/** Counting further is too expensive. */
 const READY_MAX = 100_000
 
-// Index-only scans of a bounded length: what stands in other queues costs nothing.
+// Index-only scans of a bounded length: jobs of other queues cost nothing.
 const DEPTH = `
 SELECT (SELECT count(*) FROM (SELECT FROM holdfast.ready WHERE queue = ANY ($1) LIMIT ${READY_MAX}) AS few)::integer AS ready,
        (SELECT count(*) FROM (SELECT FROM holdfast.scheduled LIMIT ${READY_MAX}) AS few)::integer AS scheduled`
@@ -87,7 +86,7 @@ export class Sampler {
     this.#loop = this.#run()
   }
 
-  /** Begins to look. */
+  /** Begins to sample. */
   static async open(deps: SamplerDeps): Promise<Sampler> {
     return new Sampler(deps, await look(deps))
   }
@@ -116,7 +115,7 @@ export class Sampler {
 
   /** Ends the part of the run that began with the last call, and begins the next. */
   async cut(): Promise<Stretch> {
-    // Waits for a sample that is under way: two at once would each miss what the other took.
+    // Waits for a sample in progress: of two concurrent samples, each would miss what the other took.
     this.#isOver = true
     await this.#loop
     await this.#sample()
@@ -178,7 +177,7 @@ class OpenStretch {
   }
 }
 
-/** What a histogram holds, without emptying it. */
+/** A histogram's counts, without resetting it. */
 function packed(histogram: Histogram): ReturnType<Histogram['take']> {
   const taken = histogram.take()
   histogram.merge(taken)

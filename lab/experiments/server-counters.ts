@@ -1,4 +1,4 @@
-// The server's own counters: what it wrote, read and cleaned up.
+// The server's own counters: what it wrote, read and vacuumed.
 
 import type pg from 'pg'
 
@@ -54,7 +54,7 @@ export interface ServerReading {
 
 /** Reads everything once. */
 export async function readServer(client: pg.Client): Promise<ServerReading> {
-  // The counters of other connections are seen as they were when this one first asked, unless it lets go of that.
+  // Statistics of other connections are cached from the first read of a transaction, so the cache is cleared.
   await client.query('SELECT pg_stat_clear_snapshot()')
   const { rows: hasIo } = await client.query("SELECT to_regclass('pg_catalog.pg_stat_io') IS NOT NULL AS known")
   const { rows: counters } = await client.query(COUNTERS)

@@ -1,5 +1,5 @@
-// Experiment 8: a worker process is told to end with hundreds of jobs in flight. Each finishes in its drain time, or is given back and
-// run by another; none is lost, and none is settled twice.
+// Experiment 8: a worker process receives SIGTERM with hundreds of jobs in flight. Each finishes in its drain time, or is released
+// and run by another; none is lost, and none is settled twice.
 
 import { column } from '../bench/growth/measure.js'
 import { MIX_DEFAULT, type Mix } from '../gen/mix.js'
@@ -20,7 +20,7 @@ import { loadAccepted, loadRuns, RECORD_TABLES } from './records.js'
 import { Sampler } from './sampler.js'
 
 interface ShutdownConfig {
-  /** In flight in the process that is told to end, and in another. */
+  /** Jobs in flight in the process that ends, and in another. */
   readonly slots: number
   readonly jobs: number
   readonly rate: number
@@ -48,7 +48,7 @@ export const shutdown: Experiment = defineExperiment<ShutdownConfig>({
         await client.query(RECORD_TABLES)
       },
       (ground) =>
-        // Nothing is claimed ahead: what a process holds it runs.
+        // Nothing is claimed ahead: a process runs every job it holds.
         withFleet({ url: ground.url, processes: 2, slots, prefetch: 0, drainMs, records: true }, (fleet) =>
           withProducers({ url: ground.url, seed, mix, jobs, records: true }, (producers) =>
             observe(context, { ground, fleet, producers }),
@@ -73,7 +73,7 @@ WITH in_flight AS (
      AND began.at_ms <= $2
      AND NOT EXISTS (SELECT FROM experiment.runs AS ended
                       WHERE ended.mark = 'ended' AND ended.id = began.id AND ended.fence = began.fence AND ended.at_ms <= $2)
-), told AS (
+), signalled AS (
   SELECT in_flight.id, own.word,
          EXISTS (SELECT FROM experiment.runs AS later
                   WHERE later.mark = 'settled' AND later.word = 'succeeded' AND later.id = in_flight.id AND later.pid <> $1) AS elsewhere
@@ -84,7 +84,7 @@ SELECT count(*)::integer AS "inFlight",
        count(*) FILTER (WHERE word = 'succeeded')::integer AS finished,
        count(*) FILTER (WHERE word = 'ready' AND elsewhere)::integer AS released,
        count(*) FILTER (WHERE NOT coalesce(word = 'succeeded' OR word = 'ready' AND elsewhere, false))::integer AS neither
-  FROM told`
+  FROM signalled`
 
 async function observe({ config }: ExperimentContext<ShutdownConfig>, cast: Cast): Promise<ExperimentResult> {
   const { ground, fleet, producers } = cast
@@ -95,8 +95,8 @@ async function observe({ config }: ExperimentContext<ShutdownConfig>, cast: Cast
   await producers.setPace(rate)
   await waitForRunning(fleet, 2 * slots)
   const pid = fleet.firstPid
-  const toldMs = Date.now()
-  const toldSeconds = sampler.seconds
+  const signalledMs = Date.now()
+  const signalledSeconds = sampler.seconds
   const tookMs = await fleet.terminateFirst()
   const isDone = await waitUntilDone(client, ['gen'], deadlineSeconds * 1_000)
   await sampler.stop()
@@ -104,7 +104,7 @@ async function observe({ config }: ExperimentContext<ShutdownConfig>, cast: Cast
   await fleet.stop()
   await loadAccepted(client, producers.records)
   await loadRuns(client, fleet.records)
-  const { rows } = await client.query(IN_FLIGHT, [pid, toldMs])
+  const { rows } = await client.query(IN_FLIGHT, [pid, signalledMs])
   const proofs = await proveAll(client, ['lost', 'settledTwice', 'overlapping'])
   const { inFlight, finished, released, neither } = rows[0] as Record<string, number>
   return {
@@ -116,7 +116,7 @@ async function observe({ config }: ExperimentContext<ShutdownConfig>, cast: Cast
       expectThat('jobs were in flight', 'yes', String(inFlight), inFlight! > 0),
       {
         kind: 'aim',
-        about: 'jobs in flight when it was told',
+        about: 'jobs in flight at the signal',
         expected: String(slots),
         seen: String(inFlight),
         holds: inFlight! >= 0.95 * slots,
@@ -130,10 +130,10 @@ async function observe({ config }: ExperimentContext<ShutdownConfig>, cast: Cast
     ],
     figures: {
       shutdown: courseFigure(sampler.samples, {
-        title: 'A worker process told to end',
+        title: 'A worker process stopped by SIGTERM',
         subtitle: `two processes × ${slots} slots, drain ${drainMs / 1_000} s`,
         panels: ['depth', 'speed'],
-        marks: [{ x: toldSeconds, label: 'SIGTERM' }],
+        marks: [{ x: signalledSeconds, label: 'SIGTERM' }],
       }),
     },
     samples: [...sampler.samples],
@@ -141,7 +141,7 @@ async function observe({ config }: ExperimentContext<ShutdownConfig>, cast: Cast
   }
 }
 
-// Not for ever: on a slow machine the first jobs end before the last begin.
+// Bounded: on a slow machine the first jobs end before the last begin.
 const RUNNING_MS_MAX = 10_000
 
 async function waitForRunning(fleet: Fleet, count: number): Promise<void> {

@@ -1,18 +1,18 @@
-// A store watched from outside: how long claims take, what settlements came to; and, where a run asks for it, without extensions.
+// A store with its calls observed: how long claims take and the results of settlements. On request it drops extensions.
 
 import type { Store } from '../../src/core/store.js'
 import { Histogram } from './histogram.js'
 import type { RecordFile } from './records.js'
 
-/** What the settlements of a process came to, from its start on. */
+/** The results of a process's settlements since its start. */
 export interface StoreCounts {
   succeeded: number
   retried: number
   dead: number
-  /** Given back, to be run by anyone. */
+  /** Released, to be run by any worker. */
   released: number
   cancelled: number
-  /** Settlements that were refused, because the lease was no longer this process's. */
+  /** Settlements that were refused because the lease was lost. */
   lost: number
   claims: number
   claimedJobs: number
@@ -44,7 +44,7 @@ export class StoreWatch {
     this.#options = options
   }
 
-  /** The same store, watched. Claims that find nothing are counted apart: nobody waits for them. */
+  /** The same store, observed. Claims that find no jobs are counted apart, because no job waits for them. */
   wrap(store: Store): Store {
     const { counts, claims } = this
     const watched: Store = {
@@ -62,13 +62,14 @@ export class StoreWatch {
       },
       settle: async (jobs, options) => {
         const results = await store.settle(jobs, options)
-        // A rescue settles what others ran. In a caller's transaction it holds once that commits, which is seldom in doubt.
+        // A rescue settles jobs of other processes. A settlement in a caller's transaction holds once that commits, which it
+        // nearly always does.
         if (options?.onlyExpired !== true) for (const result of results) this.#settled(result)
         return results
       },
     }
     if (this.#options.extends) return watched
-    // Without an extender of its own the heartbeat asks here.
+    // Without its own extender the heartbeat calls this store.
     return { ...watched, extender: () => null, extend: async () => ({ lost: [], cancelled: [] }) }
   }
 

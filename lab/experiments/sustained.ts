@@ -1,5 +1,5 @@
-// Experiment 10: the mix at a fixed rate for a long time, with durable enqueues; then the rate is raised step by step until the line
-// grows.
+// Experiment 10: the mix at a fixed rate for a long time, with durable enqueues. Then the rate is raised step by step until the
+// backlog grows.
 
 import { column, type GrowthRow } from '../bench/growth/measure.js'
 import { seedReady } from '../bench/growth/seed.js'
@@ -30,12 +30,12 @@ interface SustainedConfig {
   readonly slots: number
   readonly claimBatch: number
   readonly producers: number
-  /** Jobs that stand in another queue all the while, in the same tables. */
+  /** Jobs that wait in another queue the whole time, in the same tables. */
   readonly standing: number
   readonly timedPerSecond: number
   readonly timedAheadMs: number
   readonly warmupSeconds: number
-  /** Each step asks for so much more than the last. */
+  /** The factor between two steps. */
   readonly stepFactor: number
   readonly steps: number
   readonly stepSeconds: number
@@ -46,7 +46,7 @@ interface SustainedConfig {
 }
 
 const QUEUES = ['gen']
-/** Compiling what is called often takes the first minute; at half the rate nothing piles up meanwhile. */
+/** The first minute compiles hot code. At half the rate no backlog grows meanwhile. */
 const WARM_UP_PART = 0.5
 
 export const sustained: Experiment = defineExperiment<SustainedConfig>({
@@ -113,7 +113,7 @@ export const sustained: Experiment = defineExperiment<SustainedConfig>({
   },
 })
 
-/** Few jobs longer than the lease: each holds a slot for forty seconds, and one in two hundred would take them all. */
+/** Few jobs longer than the lease: each holds a slot for forty seconds, and one in two hundred would take all slots. */
 function mixOf({ longMs }: SustainedConfig): Mix {
   return {
     ...MIX_DEFAULT,
@@ -161,7 +161,7 @@ async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast):
     await producers.setPace(0)
     return waitUntilDone(ground.client, QUEUES, config.deadlineSeconds * 1_000)
   }
-  // Up until it no longer keeps up; or down, until it does.
+  // Up until the fleet no longer keeps up; or down until it does.
   const factor = steady.isGrowing ? 1 / config.stepFactor : config.stepFactor
   for (let count = 1; count <= config.steps && (steps.at(-1) ?? steady).isGrowing === steady.isGrowing; count++) {
     const rate = Math.round(config.rate * factor ** count)
@@ -193,11 +193,11 @@ async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast):
     }),
     verdicts: [...(await proveEnds(ground, totals, isDone)), ...aimsOf(config, { steady, steps, eighty })],
     notes: [
-      `Seed ${seed}. ${config.processes} processes × ${config.slots} slots, claims of at most ${config.claimBatch}; ${config.producers} producers; ${config.standing.toLocaleString('en')} jobs stand in another queue all the while. Poison jobs have three attempts and flapping ones fail one to three times, so a job is claimed 1.2 times on average.`,
+      `Seed ${seed}. ${config.processes} processes × ${config.slots} slots, claims of at most ${config.claimBatch}; ${config.producers} producers; ${config.standing.toLocaleString('en')} jobs wait in another queue the whole time. Poison jobs have three attempts and flapping ones fail one to three times, so a job is claimed 1.2 times on average.`,
       'Long jobs (beyond the lease) are one in 5,000: each holds a slot for forty seconds.',
       ...all.map(
         (one) =>
-          `At ${one.rate} jobs/s${one.isGrowing ? ' (the line grows)' : ''}: ${nameBound(one.evidence, load(one))}`,
+          `At ${one.rate} jobs/s${one.isGrowing ? ' (the backlog grows)' : ''}: ${nameBound(one.evidence, load(one))}`,
       ),
     ],
     figures: {
@@ -224,7 +224,7 @@ async function measureStep(
   const stretch = await sampler.cut()
   const { workersCpuUs, producersCpuUs, succeeded, dead } = stretch
   const evidence = await collector.end({ jobs: succeeded + dead, workersCpuUs, producersCpuUs })
-  // A second's worth more in line at the end than at the start, or fewer accepted than were asked: it does not keep up.
+  // It does not keep up if the backlog grew by a second's worth of jobs, or fewer jobs were accepted than offered.
   const isLate = stretch.accepted < ACCEPTED_PART * rate * stretch.seconds
   return { rate, stretch, evidence, isGrowing: isLate || stretch.readyAtEnd - stretch.readyAtStart > rate }
 }
@@ -241,7 +241,7 @@ function lowestGrowingOf(steps: readonly Step[]): number | null {
   return lost.length === 0 ? null : Math.min(...lost)
 }
 
-/** Everything that was accepted has ended; counted, because there are too many to compare one by one. */
+/** Every accepted job has ended. They are counted, because there are too many to compare one by one. */
 async function proveEnds({ client }: Ground, totals: ProducersTotals, isDone: boolean): Promise<readonly Verdict[]> {
   const { rows } = await client.query(`
     SELECT (SELECT count(*) FROM holdfast.finished WHERE ending = 'succeeded')::float8
@@ -252,7 +252,7 @@ async function proveEnds({ client }: Ground, totals: ProducersTotals, isDone: bo
   return [
     expectThat('all jobs end', 'yes', isDone ? 'yes' : 'no', isDone),
     expectThat('as many ended as were accepted', `at least ${accepted}`, String(ended), ended >= accepted),
-    expectThat('jobs die of nothing but used-up attempts', 'none else', String(other), other === 0),
+    expectThat('jobs die only of used-up attempts', 'none else', String(other), other === 0),
     {
       kind: 'aim',
       about: 'enqueues refused',
@@ -279,7 +279,7 @@ function aimsOf(config: SustainedConfig, { steady, steps, eighty }: Parts): read
     {
       kind: 'aim',
       about: 'depth stays flat',
-      expected: 'less than a second of jobs more in line at the end, all accepted',
+      expected: 'backlog grown by less than a second of jobs, all accepted',
       seen: `${stretch.readyAtStart} → ${stretch.readyAtEnd}, at most ${stretch.readyMost}`,
       holds: !steady.isGrowing,
     },
@@ -290,7 +290,7 @@ function aimsOf(config: SustainedConfig, { steady, steps, eighty }: Parts): read
     {
       kind: 'aim',
       about: 'the ceiling',
-      expected: 'a rate at which the line grows',
+      expected: 'a rate at which the backlog grows',
       seen:
         highest === null
           ? `below ${lowest} jobs/s, the steps ended there`

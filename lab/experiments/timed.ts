@@ -1,4 +1,4 @@
-// Experiment 7: jobs for a time, in a queue that a deep backlog is being worked off in. How late do they begin?
+// Experiment 7: timed jobs in a queue with a deep backlog. How late do they begin?
 
 import { column } from '../bench/growth/measure.js'
 import { seedReady } from '../bench/growth/seed.js'
@@ -28,7 +28,7 @@ interface TimedConfig {
   readonly seconds: number
   readonly processes: number
   readonly slots: number
-  /** Holds the fleet back, so that the backlog lasts. */
+  /** Slows the fleet down, so that the backlog lasts. */
   readonly plainMs: readonly [number, number]
   readonly deadlineSeconds: number
 }
@@ -67,7 +67,7 @@ export const timed: Experiment = defineExperiment<TimedConfig>({
       (ground) =>
         withFleet({ url: ground.url, processes, slots, plainMs, queues: ['default'] }, (fleet) =>
           withProducers(
-            // The pace of other jobs is the least there is: what counts are the timed ones.
+            // The rate of other jobs is minimal: only the timed ones count.
             {
               ...{ url: ground.url, seed, jobs: 0 },
               timed: { perSecond: timedPerSecond, aheadMs, queue: 'default' },
@@ -93,7 +93,7 @@ SELECT count(*)::integer AS ran
   JOIN holdfast.finished ON finished.id = jobs.id
  WHERE jobs.type = 'timed'`
 
-// Those that have not run stand somewhere before their end; nothing else of this queue is timed or retried.
+// Timed jobs that have not run are in an unfinished state; no other job of this queue is timed or retried.
 const WAITING = `
 SELECT (SELECT count(*) FROM holdfast.scheduled)::integer
      + (SELECT count(*) FROM holdfast.running WHERE type = 'timed')::integer
@@ -146,7 +146,7 @@ async function observe({ place, config }: ExperimentContext<TimedConfig>, cast: 
   }
 }
 
-/** Waits until the timed jobs have run, and answers how many did. */
+/** Waits until the timed jobs have run, and returns how many did. */
 async function waitForTimed({ client }: Ground, deadlineMs: number): Promise<number> {
   const endMs = performance.now() + deadlineMs
   for (;;) {

@@ -1,4 +1,4 @@
-// Experiment 1: jobs each second by how many run at once in all, and what stops it from growing.
+// Experiment 1: jobs a second by the total number of slots, and what stops it from growing.
 
 import { column, type GrowthRow, pointsOf } from '../bench/growth/measure.js'
 import { median } from '../bench/statistics.js'
@@ -8,7 +8,7 @@ import { nameBound } from './bound.js'
 import { defineExperiment, type Experiment, expectThat } from './experiment.js'
 
 interface WorkersConfig {
-  /** Processes and slots of each; what counts is their product. */
+  /** Processes and slots of each; their product matters. */
   readonly points: readonly (readonly [processes: number, slots: number])[]
   readonly jobs: number
   readonly warmupJobs: number
@@ -52,7 +52,7 @@ export const workers: Experiment = defineExperiment<WorkersConfig>({
   async run({ place, config }) {
     const { points, rounds, plainMs, profileMs, jobs, warmupJobs, secondsMax } = config
     const runs = points.map((): BacklogRun[] => [])
-    // Rounds outermost: a slow minute of the machine then falls on every point once.
+    // Rounds are the outer loop, so that a slow minute of the machine affects every point.
     for (let round = 0; round < rounds; round++) {
       for (const [index, [processes, slots]] of points.entries()) {
         const isLast = round === rounds - 1 && index === points.length - 1
@@ -145,7 +145,7 @@ function rowOf([processes, slots]: readonly [number, number], runs: readonly Bac
   }
 }
 
-/** Where the next size brought less than a tenth more. */
+/** The size after which the next one brought less than a tenth more. */
 function kneeOf(rows: readonly GrowthRow[]): string {
   for (const [index, row] of rows.entries()) {
     const next = rows[index + 1]

@@ -15,7 +15,7 @@ export interface GenerateOptions {
   readonly rate: number | null
   readonly callers: number
   readonly queue: string
-  /** Such as 'fast=0.9,slow=0.1'; null for the usual ones. */
+  /** Such as 'fast=0.9,slow=0.1'; null for the default mix. */
   readonly shares: string | null
   /** How long jobs of the kind long run, or null for the usual. */
   readonly longMs: number | null
@@ -44,7 +44,7 @@ export async function generate(target: Target, options: GenerateOptions): Promis
   const seed = checkWhole('seed', options.seed, 0, 2 ** 32 - 1)
   const mix = chooseMix(options)
   const definitions = generatedJobs({ queue: options.queue })
-  const recorder = options.record === null ? null : new Recorder(options.record, { process: 'gen', incarnation: 1 })
+  const recorder = options.record === null ? null : new Recorder(options.record, { process: 'gen', processRun: 1 })
   const callAt = (seq: number) => {
     if (seq >= jobs) return null
     const payload = jobAt(seed, seq, mix)

@@ -13,7 +13,7 @@ export interface GeneratedOptions {
   readonly backoffCap?: Duration
 }
 
-/** What happens around the work itself, where a run wants to know or to interfere. */
+/** Hooks around the work itself, for runs that record or interfere. */
 export interface GeneratedHooks {
   /** Before anything else. */
   started?(payload: GeneratedPayload, ctx: JobContext): void | Promise<void>
@@ -21,7 +21,7 @@ export interface GeneratedHooks {
   apply?(payload: GeneratedPayload, ctx: JobContext): Promise<void>
   /** After everything else, however it went. */
   ended?(payload: GeneratedPayload, ctx: JobContext): void
-  /** Whether the dependency that flapping jobs need is away. */
+  /** Whether the dependency of flapping jobs is down. */
   isDown?(): boolean
 }
 
@@ -32,7 +32,7 @@ export type GeneratedJob = JobDefinition<GeneratedPayload, GeneratedPayload>
 export function generatedJobs(options: GeneratedOptions = {}): Record<Kind, GeneratedJob> {
   const { queue = 'gen', maxAttempts = 8, timeout = '5m', backoffCap = '1s' } = options
   const define = (kind: Kind): GeneratedJob => {
-    // Poison uses up its attempts soon; others must outlive every outage of a run.
+    // Poison uses up its attempts soon. Other jobs must outlive every outage of a run.
     const attempts = kind === 'poison' ? 3 : maxAttempts
     const retry = { backoff: 'exponential', base: '100ms', cap: backoffCap } as const
     return defineJob<GeneratedPayload>(kind, { queue, maxAttempts: attempts, timeout, retry })
@@ -63,7 +63,7 @@ async function runGenerated(payload: GeneratedPayload, ctx: JobContext, hooks: G
   if (payload.effect !== 'none') await hooks.apply?.(payload, ctx)
 }
 
-/** Ends early, with the signal's reason, when the run is over for this handler. */
+/** Ends early, with the signal's reason, when the handler's signal fires. */
 export function wait(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {

@@ -1,5 +1,5 @@
-// What a generated load is made of: for each number in the sequence one job, a pure function of the seed. Two runs with one seed
-// enqueue the same jobs with the same durations and failures, whatever the machine does meanwhile.
+// A generated load: one job for each number in the sequence, as a pure function of the seed. Two runs with one seed enqueue the
+// same jobs with the same durations and failures, whatever the machine does.
 
 import { seededRandom } from '../../src/testing/seeded-random.js'
 
@@ -8,7 +8,7 @@ export const KINDS = ['fast', 'slow', 'flapping', 'poison', 'long'] as const
 
 export type Kind = (typeof KINDS)[number]
 
-/** What applying a job does to the tables of effects, where the run has them. */
+/** How a job's effect is applied, if the run has tables of effects. */
 type Effect = 'in transaction' | 'outside' | 'none'
 
 export interface Mix {

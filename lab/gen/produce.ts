@@ -1,5 +1,5 @@
-// A producer: enqueues the jobs of a seed at a fixed rate, or as fast as it can, and writes down what it asked and what it heard.
-// At a rate the loop is open: a call that begins late because earlier ones are slow counts from the time it was due.
+// A producer: enqueues the jobs of a seed at a fixed rate, or as fast as it can, and records its calls and their answers. With a
+// rate, a call that begins late because earlier ones are slow counts from the time it was due.
 
 import type { EnqueueOptions } from '../../src/client/prepare.js'
 import { type ErrorCode, isHoldfastError } from '../../src/core/errors.js'
@@ -19,11 +19,11 @@ export interface ProduceOptions {
   readonly callAt: (seq: number) => Call | null
   /** Calls each second; null for as fast as `callers` can. */
   readonly perSecond: number | null
-  /** How many wait for an answer at once when there is no rate; the most that may with one. */
+  /** How many calls are in flight without a rate; the maximum with one. */
   readonly callers: number
   readonly recorder: Recorder | null
   readonly signal?: AbortSignal
-  /** Told of each answer. */
+  /** Called for each answer. */
   readonly onAnswer?: (call: Call, id: string | null) => void
 }
 
@@ -46,7 +46,7 @@ export interface Target {
   ): Promise<{ readonly id: string; readonly created: boolean }>
 }
 
-// With these nothing was sent. Whatever the store says may follow a try whose answer was lost.
+// With these codes nothing was sent. Any other answer of the store may follow a try whose answer was lost.
 const REFUSALS: readonly ErrorCode[] = [
   'invalid_option',
   'invalid_payload',
@@ -55,7 +55,7 @@ const REFUSALS: readonly ErrorCode[] = [
   'buffer_full',
 ]
 
-/** Makes the calls and answers when the last of them has ended. */
+/** Makes the calls and resolves when the last of them has ended. */
 export async function produce(target: Target, options: ProduceOptions): Promise<Produced> {
   const { callAt, perSecond, callers, signal } = options
   const counts = { asked: 0, accepted: 0, refused: 0, unknown: 0 }

@@ -1,31 +1,31 @@
-// A process's own file of what it asked and heard: one line of JSON each, appended before the next thing happens, so that what was
-// written survives the process's end.
+// A process's own file of calls and answers: one line of JSON each, appended before the next thing happens, so that the records
+// survive the process's end.
 
 import { closeSync, openSync, writeSync } from 'node:fs'
 import type { ProcessEvent } from '../history/events.js'
 
-/** A line as the teller gives it; who tells it, and when, is added. */
+/** A record as the process gives it; process and time are added. */
 export type ToldLine = ProcessEvent extends infer E
   ? E extends ProcessEvent
-    ? Omit<E, 'process' | 'incarnation' | 'mono' | 'wall'>
+    ? Omit<E, 'process' | 'processRun' | 'mono' | 'wall'>
     : never
   : never
 
 export class Recorder {
   readonly #file: number
   #isClosed = false
-  readonly #who: { readonly process: string; readonly incarnation: number }
+  readonly #who: { readonly process: string; readonly processRun: number }
 
-  constructor(path: string, who: { readonly process: string; readonly incarnation: number }) {
+  constructor(path: string, who: { readonly process: string; readonly processRun: number }) {
     this.#file = openSync(path, 'a')
     this.#who = who
   }
 
-  /** Nothing once it is closed: what a run that was broken off still says is of no use to anybody. */
+  /** Does nothing once closed: late records of an aborted run are useless. */
   write(line: ToldLine): void {
     if (this.#isClosed) return
-    const told = { ...line, ...this.#who, mono: performance.now(), wall: Date.now() }
-    writeSync(this.#file, `${JSON.stringify(told)}\n`)
+    const record = { ...line, ...this.#who, mono: performance.now(), wall: Date.now() }
+    writeSync(this.#file, `${JSON.stringify(record)}\n`)
   }
 
   close(): void {

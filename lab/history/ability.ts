@@ -1,7 +1,7 @@
-// When each worker of a run could take a job: it was up, nothing kept it from the store, and one of its slots was idle. Whoever
-// watches over the workers tells of the first two by the store's clock; the third is known from the leases they held.
+// When each worker of a run could take a job: it was up, it could reach the store, and one of its slots was idle. The workers'
+// supervisor records the first two by the store's clock. The third is known from the leases they held.
 
-import type { Busy, FaultTold, RunBegun, WorkerGone, WorkerUp } from './events.js'
+import type { Busy, FaultRecord, RunBegun, WorkerGone, WorkerUp } from './events.js'
 
 /** A span of store time. */
 interface Span {
@@ -9,7 +9,7 @@ interface Span {
   readonly to: number
 }
 
-/** Spans that do not overlap, in order, with how long they are together up to each. */
+/** Spans that do not overlap, in order, each with the total length up to it. */
 export class Spans {
   readonly #spans: readonly Span[]
   readonly #sums: Float64Array
@@ -51,7 +51,7 @@ function joined(spans: readonly Span[]): Span[] {
   return result
 }
 
-/** A change of what a worker may be held to: by so much, at this time. */
+/** A change in what can be expected of a worker, at this time. */
 interface Change {
   readonly at: number
   readonly by: number
@@ -66,10 +66,10 @@ interface Known {
 
 export class Ability {
   readonly #terms: NonNullable<RunBegun['lateness']>
-  /** In the order they came up: one that stood still comes up again under its name. */
+  /** In the order they came up. A worker that was paused comes up again under its name. */
   readonly #workers: Known[] = []
   readonly #held = new Map<string, Change[]>()
-  readonly #faults: { readonly begun: FaultTold; to: number }[] = []
+  readonly #faults: { readonly begun: FaultRecord; to: number }[] = []
   readonly #busy: Span[] = []
   readonly #pauses = new Map<string, { from: number; to: number }[]>()
   readonly #idle = new Map<string, Spans>()
@@ -94,8 +94,8 @@ export class Ability {
     else if (!isPaused && isOpen) last.to = at
   }
 
-  /** Takes a line of whoever watches over the workers. */
-  told(event: WorkerUp | WorkerGone | FaultTold | Busy): void {
+  /** Takes a record of the workers' supervisor. */
+  read(event: WorkerUp | WorkerGone | FaultRecord | Busy): void {
     if (event.ev === 'worker.up') {
       const held = this.#held.get(event.worker) ?? []
       this.#workers.push({ up: event, downAt: Number.POSITIVE_INFINITY, held })
@@ -112,7 +112,7 @@ export class Ability {
     }
   }
 
-  /** A fault of whose end nobody told is over when everything is whole. */
+  /** A fault without a recorded end is over when everything is whole. */
   endsBy(healedAt: number | null): void {
     for (const fault of this.#faults) {
       if (fault.to === Number.POSITIVE_INFINITY && healedAt !== null) fault.to = healedAt + this.#terms.recoverMs
@@ -133,13 +133,13 @@ export class Ability {
     return idle
   }
 
-  /** When the worker was up and nothing kept it from the store. */
+  /** When the worker was up and could reach the store. */
   whole(worker: string): Spans {
     const lives = this.#workers.filter(({ up }) => up.worker === worker)
     return new Spans(lives.flatMap((known) => this.#spansOf(known, Number.POSITIVE_INFINITY, [])))
   }
 
-  /** Where nothing was against it for longer than the grace, from then on. */
+  /** Spans without hindrance that are longer than the grace time, each from the end of the grace time on. */
   #spansOf({ up, downAt, held }: Known, slots: number, also: readonly Change[]): Span[] {
     const struck = this.#faults.filter(({ begun }) => begun.disables === 'all' || begun.disables === up.of)
     const against: Change[] = [

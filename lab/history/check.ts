@@ -1,8 +1,9 @@
-// Holds a history against the invariants I1 to I19. Jobs are independent, so one pass over the store's events in their order, with
-// the state of each job at hand, is enough; what is between jobs (queues, groups, keys, schedules) is swept in the same pass.
+// Checks a history against the invariants I1 to I19. Jobs are independent, so one pass over the store's events in their order,
+// with the state of each job at hand, is enough. Invariants between jobs (queues, groups, keys, schedules) are checked in the same
+// pass.
 
 import { checkDays, checkEnds, checkRescueTime, countedOf } from './ends.js'
-import type { FaultTold, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
+import type { FaultRecord, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
 import { Handlers } from './handlers.js'
 import { Lateness } from './lateness.js'
 import { type Life, newLife, newReading, type Reading, report } from './life.js'
@@ -13,7 +14,7 @@ import { checkParents, claimed, extended, operated, promoted, shown } from './st
 import { Ticks } from './ticks.js'
 import { spreadOf, type Verdict } from './verdict.js'
 
-/** Checks a history. Events may come in any order, each witness's own lines in the order it wrote them. O(n log n). */
+/** Checks a history. Events may come in any order, but each witness's records in the order it wrote them. O(n log n). */
 export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
   const parts = sortOut(events)
   const reading = newReading(parts.run)
@@ -22,11 +23,11 @@ export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
   const ticks = new Ticks(reading)
   const lateness = new Lateness(reading)
   readStore(reading, parts.store, { lines, ticks, lateness })
-  const faults = readProcesses(reading, parts.told, lateness)
+  const faults = readProcesses(reading, parts.processEvents, lateness)
   ticks.check()
   checkEnds(reading)
   checkDays(reading, parts.days)
-  // Last: what is lost is late as well.
+  // Last, because a lost job is also late.
   lateness.check()
   return {
     ok: reading.violationCount === 0,
@@ -43,14 +44,14 @@ export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
 interface Parts {
   readonly run: RunBegun | null
   readonly store: StoreEvent[]
-  readonly told: ProcessEvent[]
+  readonly processEvents: ProcessEvent[]
   readonly days: FinalDay[]
   readonly count: number
 }
 
 function sortOut(events: Iterable<HistoryEvent>): Parts {
   const store: StoreEvent[] = []
-  const told: ProcessEvent[] = []
+  const processEvents: ProcessEvent[] = []
   const days: FinalDay[] = []
   let run: RunBegun | null = null
   let count = 0
@@ -58,14 +59,14 @@ function sortOut(events: Iterable<HistoryEvent>): Parts {
     count++
     if (event.ev === 'run') run = event
     else if (event.ev === 'final day') days.push(event)
-    else if ('process' in event) told.push(event)
+    else if ('process' in event) processEvents.push(event)
     else store.push(event)
   }
-  // What stands at the end has no order of its own: it comes last.
+  // Final states have no order of their own, so they come last.
   const placeOf = (event: StoreEvent) => (event.ev === 'final' ? Number.POSITIVE_INFINITY : event.order)
   const isSorted = store.every((event, index) => index === 0 || placeOf(store[index - 1]!) <= placeOf(event))
   if (!isSorted) store.sort((a, b) => compare(placeOf(a), placeOf(b)))
-  return { run, store, told, days, count }
+  return { run, store, processEvents, days, count }
 }
 
 function compare(a: number, b: number): number {
@@ -105,7 +106,7 @@ function readStore(
 
 type OfJob = Exclude<StoreEvent, { ev: 'tick' | 'queue' }>
 
-/** The life an event belongs to; null when it repeats a beginning. */
+/** The job's life that an event belongs to; null when the event repeats a beginning. */
 function lifeOf(reading: Reading, event: OfJob): Life | null {
   const known = reading.lives.get(event.job)
   if (event.ev === 'stored' && known !== undefined) {
@@ -124,7 +125,7 @@ function lifeOf(reading: Reading, event: OfJob): Life | null {
 function step(reading: Reading, life: Life, event: OfJob): void {
   switch (event.ev) {
     case 'stored':
-      // Where all parents had finished before, the job never was blocked.
+      // If all parents had finished before, the job was never blocked.
       if (event.state === 'ready' || event.state === 'scheduled') checkParents(reading, life)
       return
     case 'claimed':
@@ -151,17 +152,17 @@ function step(reading: Reading, life: Life, event: OfJob): void {
   }
 }
 
-function readProcesses(reading: Reading, events: readonly ProcessEvent[], lateness: Lateness): FaultTold[] {
+function readProcesses(reading: Reading, events: readonly ProcessEvent[], lateness: Lateness): FaultRecord[] {
   const promises = new Promises(reading)
   const handlers = new Handlers(reading)
-  const faults: FaultTold[] = []
+  const faults: FaultRecord[] = []
   for (const event of events) {
     switch (event.ev) {
       case 'enqueue.invoke':
       case 'enqueue.ok':
       case 'enqueue.fail':
       case 'enqueue.info':
-        promises.told(event)
+        promises.read(event)
         break
       case 'answer.lost':
         reading.counts.answersLost++
@@ -169,16 +170,16 @@ function readProcesses(reading: Reading, events: readonly ProcessEvent[], latene
       case 'fault.begin':
         reading.counts.faults[event.kind] = (reading.counts.faults[event.kind] ?? 0) + 1
         faults.push(event)
-        lateness.told(event)
+        lateness.read(event)
         break
       case 'fault.end':
       case 'worker.up':
       case 'worker.down':
       case 'busy':
-        lateness.told(event)
+        lateness.read(event)
         break
       default:
-        handlers.told(event)
+        handlers.read(event)
     }
   }
   promises.check()

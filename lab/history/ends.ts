@@ -1,16 +1,16 @@
-// How everything ended: nothing missing, nothing unfinished, nothing expired in a run without faults; and whether the run counts.
+// How the run ended: nothing missing, nothing unfinished, no lease expired in a run without faults; and whether the run counts.
 
 import { isFinished } from '../../src/core/states.js'
-import type { FaultTold, FinalDay, JobSettled } from './events.js'
+import type { FaultRecord, FinalDay, JobSettled } from './events.js'
 import { type Life, type Reading, report } from './life.js'
 import { shown } from './steps.js'
 
-/** Holds where each job stands at the end against its life. */
+/** Checks each job's final state against its life. */
 export function checkEnds(reading: Reading): void {
   for (const life of reading.lives.values()) checkEnd(reading, life)
   const { run, counts } = reading
   if (run === null || run.faults.length > 0) return
-  if (counts.rescues > 0) report(reading, 'I12', null, `${counts.rescues} leases ran out in a run without faults`)
+  if (counts.rescues > 0) report(reading, 'I12', null, `${counts.rescues} leases expired in a run without faults`)
   if (counts.lostLeases > 0)
     report(reading, 'I12', null, `${counts.lostLeases} leases were lost in a run without faults`)
 }
@@ -45,7 +45,7 @@ function checkFinishedInTime(reading: Reading, life: Life): void {
   report(reading, 'I14', life.job, what)
 }
 
-/** Days past their retention are gone, and what must outlive them is not. */
+/** Days past their retention are dropped, and the jobs that must outlive them are kept. */
 export function checkDays(reading: Reading, days: readonly FinalDay[]): void {
   for (const { day, isGone, leftovers, left } of days) {
     if (!isGone) report(reading, 'I19', null, `${day} is past its retention and still there`)
@@ -53,7 +53,7 @@ export function checkDays(reading: Reading, days: readonly FinalDay[]): void {
   }
 }
 
-/** A lease that ran out is taken back in time, once everything is whole. */
+/** Once everything is whole, an expired lease is rescued in time. */
 export function checkRescueTime(reading: Reading, leasedUntil: number, event: JobSettled): void {
   const { run } = reading
   if (run === null || run.healedAt === null) return
@@ -69,17 +69,17 @@ function countState({ counts }: Reading, { state, final }: Life): void {
   else counts.unfinished++
 }
 
-/** Whether the run was busy and its faults fired; why not, otherwise. */
-export function countedOf(reading: Reading, faults: readonly FaultTold[]): { ok: boolean; reasons: string[] } {
+/** Whether the run was busy enough and all its faults happened; if not, the reason. */
+export function countedOf(reading: Reading, faults: readonly FaultRecord[]): { ok: boolean; reasons: string[] } {
   const { run, counts } = reading
-  if (run === null) return { ok: false, reasons: ['the history does not say what the run was to be'] }
+  if (run === null) return { ok: false, reasons: ['the history has no record of the plan of the run'] }
   const reasons: string[] = []
   const { jobs, expiries, unknownAnswers } = run.busy
   const unknown = counts.unknown + counts.answersLost
   if (counts.accepted < jobs) reasons.push(`${counts.accepted} jobs were accepted, not ${jobs}`)
-  if (counts.rescues < expiries) reasons.push(`${counts.rescues} leases ran out, not ${expiries}`)
+  if (counts.rescues < expiries) reasons.push(`${counts.rescues} leases expired, not ${expiries}`)
   if (unknown < unknownAnswers) reasons.push(`${unknown} answers were unknown, not ${unknownAnswers}`)
-  if (run.healedAt === null) reasons.push('the run never came to the time when everything was whole again')
+  if (run.healedAt === null) reasons.push('the run never reached the time when everything was whole again')
   const begun = new Map(faults.filter(({ ev }) => ev === 'fault.begin').map(({ index, kind }) => [index, kind]))
   const missing = run.faults.filter(({ index, kind }) => begun.get(index) !== kind)
   if (missing.length > 0) {

@@ -1,26 +1,26 @@
-// What happened in a run, as two witnesses tell it: the store, which writes an event in the transaction of the change itself,
-// and the processes, which write down what they asked for before asking and what they heard after. The checker believes the
-// store about when things happened, and the processes about what they were promised.
+// What happened in a run, recorded by two witnesses. The store writes an event in the transaction of the change itself. The
+// processes write down each call before they make it, and each answer after they got it. The checker trusts the store about when
+// things happened and the processes about what they were promised.
 //
 // One event is one line of JSON. Times `at` are the store's, in milliseconds since 1970, fractions allowed; `order` numbers
-// the store's events in the order it made them. Times `mono` are a process's own and compare only within one incarnation.
+// the store's events in the order it made them. Times `mono` are a process's own and compare only within one run of that process.
 
 import type { CatchUp } from '../../src/core/schedule.js'
 import type { DeadReason, JobState } from '../../src/core/states.js'
 
-/** What the store says. All of one transaction carry the same `tx` where the store has such a thing. */
+/** A record of the store. All records of one transaction carry the same `tx`, if the store has transactions. */
 interface Stored {
   readonly order: number
   readonly at: number
   readonly job: string
   readonly tx?: string
-  /** The store's clock was set during its transaction: its times are not held against each other. */
+  /** The store's clock was set during its transaction, so its times are not compared. */
   readonly strayed?: boolean
-  /** When the change could be seen by others, where that is known to be later. */
+  /** When the change became visible to others, if that is known to be later. */
   readonly committedAt?: number
 }
 
-/** A job came to be. */
+/** A job was created. */
 export interface JobStored extends Stored {
   readonly ev: 'stored'
   readonly queue: string
@@ -36,13 +36,13 @@ export interface JobStored extends Stored {
   readonly idempotencyKey: string | null
   readonly after: readonly string[]
   readonly tick: { readonly schedule: string; readonly at: number } | null
-  /** Tenant or entity it belongs to, where the run has such. */
+  /** The tenant or entity it belongs to, if the run has groups. */
   readonly group?: string | null
-  /** What becomes of it when a job it comes after ends badly. Absent: not looked at. */
+  /** What happens to it when a parent dies. Absent: not checked. */
   readonly onParentDead?: 'cancel' | 'run'
   /** How long its idempotency key holds; absent or null: until it is finished. */
   readonly keyTtlMs?: number | null
-  /** Which effects its handler applies when it succeeds. Absent: not looked at. */
+  /** Which effects its handler applies when it succeeds. Absent: not checked. */
   readonly effect?: 'in transaction' | 'outside' | 'both' | 'none'
 }
 
@@ -61,16 +61,16 @@ export interface LeaseExtended extends Stored {
   readonly leasedUntil: number
 }
 
-/** A lease ended, by its worker's word or because it had run out (`rescued`). */
+/** A lease ended: its worker settled it, or it had expired (`rescued`). */
 export interface JobSettled extends Stored {
   readonly ev: 'settled'
   readonly fence: number
   readonly to: JobState
   readonly reason: DeadReason | null
-  /** How many attempts count after it; a release gives one back. */
+  /** The attempt count after it; a release gives one back. */
   readonly attempts: number
   readonly crashes: number
-  /** When a retry or a released job may be claimed again; null for at once or never. */
+  /** When a retry or a released job may be claimed again; null for immediately or never. */
   readonly notBefore: number | null
   readonly rescued: boolean
 }
@@ -82,12 +82,12 @@ export interface JobPromoted extends Stored {
   readonly to?: 'ready' | 'scheduled'
 }
 
-/** What an operator or a caller did to a job. */
+/** An operator's or caller's change of a job. */
 export interface JobOperated extends Stored {
   readonly ev: 'operated'
   readonly action: 'cancel' | 'ask to cancel' | 'requeue' | 'discard' | 'update'
   readonly to: JobState
-  /** Of an update that changed it: when the job may be claimed; null for at once. Absent: as before. */
+  /** The new time from which the job may be claimed, if an update changed it; null for immediately. Absent: unchanged. */
   readonly notBefore?: number | null
 }
 
@@ -121,7 +121,7 @@ export interface QueueOperated {
   readonly queue: string
 }
 
-/** Where each job stood at the end, after all faults had ended and the queues had drained. */
+/** Each job's final state, after all faults had ended and the queues had drained. */
 export interface FinalState {
   readonly ev: 'final'
   readonly job: string
@@ -141,77 +141,77 @@ export interface FinalDay {
   readonly left: number
 }
 
-/** What a process says. An incarnation is one life of a process: `name` stays, the number grows. */
-interface Told {
+/** A record of a process. `processRun` counts the starts of a process: its name stays, the number grows. */
+interface ProcessRecord {
   readonly process: string
-  readonly incarnation: number
+  readonly processRun: number
   readonly mono: number
-  /** Its own wall clock in milliseconds since 1970. It may be wrong: it places the event in a story and decides nothing. */
+  /** Its own wall clock in milliseconds since 1970. It may be wrong. It places the event in a story and decides nothing. */
   readonly wall?: number
 }
 
 /** Before the call. */
-export interface EnqueueInvoked extends Told {
+export interface EnqueueInvoked extends ProcessRecord {
   readonly ev: 'enqueue.invoke'
   readonly key: string
   readonly idempotencyKey: string | null
-  /** A store time that had passed when the call was made, where the process knew one. */
+  /** A store time that had passed when the call was made, if the process knew one. */
   readonly after?: number
 }
 
 /** After it: `ok` was promised, `fail` was refused, `info` may or may not have happened. */
-export interface EnqueueEnded extends Told {
+export interface EnqueueEnded extends ProcessRecord {
   readonly ev: 'enqueue.ok' | 'enqueue.fail' | 'enqueue.info'
   readonly key: string
   readonly job: string | null
   readonly created?: boolean
-  /** The store's word was that trying again is of no use. */
+  /** The store answered that a retry is useless. */
   readonly isRefused?: boolean
 }
 
 /** A handler started, ended, or learned that its lease is lost (its signal fired for that). */
-export interface HandlerTold extends Told {
+export interface HandlerRecord extends ProcessRecord {
   readonly ev: 'started' | 'ended' | 'lost_lease'
   readonly job: string
   readonly fence: number
   readonly attempt: number
 }
 
-/** A handler is about to apply an effect that no fence guards. */
-export interface EffectTold extends Told {
+/** A handler is about to apply an effect outside a transaction. */
+export interface EffectRecord extends ProcessRecord {
   readonly ev: 'effect.begin'
   readonly job: string
   readonly fence: number
 }
 
-/** An answer of the store is known to have been lost on its way: the store had done the work, and its caller can't know. */
-interface AnswerLost extends Told {
+/** An answer of the store was lost: the store had done the work, and its caller can't know. */
+interface AnswerLost extends ProcessRecord {
   readonly ev: 'answer.lost'
   /** What the answer was to. */
   readonly to: string
 }
 
-export interface FaultTold extends Told {
+export interface FaultRecord extends ProcessRecord {
   readonly ev: 'fault.begin' | 'fault.end'
   readonly kind: string
   readonly target: string
   /** Which fault of the plan this is. */
   readonly index: number
-  /** The store's time, where whoever makes the faults knows it. */
+  /** The store's time, if the injector knows it. */
   readonly storeAt?: number
-  /** The process that may take no jobs until it is over, or `all`. Absent: everybody goes on. */
+  /** The process that may take no jobs until the fault is over, or `all`. Absent: all go on. */
   readonly disables?: string
 }
 
-/** Everybody was short of time, or the store was away: nobody is held to being on time. */
-export interface Busy extends Told {
+/** The machine was overloaded or the store was away, so lateness is not checked. */
+export interface Busy extends ProcessRecord {
   readonly ev: 'busy'
   readonly storeAt: number
   readonly untilAt: number
 }
 
-/** A worker began to take jobs, as whoever watches over it knows: `storeAt` is the store's time. */
-export interface WorkerUp extends Told {
+/** A worker began to take jobs, recorded by its supervisor. `storeAt` is the store's time. */
+export interface WorkerUp extends ProcessRecord {
   readonly ev: 'worker.up'
   readonly storeAt: number
   /** As claims name it. */
@@ -219,29 +219,29 @@ export interface WorkerUp extends Told {
   /** Its process. */
   readonly of: string
   readonly queues: readonly string[]
-  /** The types it has handlers for; null for all there are. */
+  /** The types it has handlers for; null for all types. */
   readonly types: readonly string[] | null
   readonly slots: number
 }
 
 /** It takes no more. */
-export interface WorkerGone extends Told {
+export interface WorkerGone extends ProcessRecord {
   readonly ev: 'worker.down'
   readonly storeAt: number
   readonly worker: string
 }
 
-/** What the run was to be; the first line of every history. */
+/** The plan of the run; the first line of every history. */
 export interface RunBegun {
   readonly ev: 'run'
   readonly seed: string
   readonly commit: string | null
   readonly leaseMs: number
-  /** How long after its run-out a lease may still stand until it is rescued. */
+  /** How long after its expiry a lease may remain before it is rescued. */
   readonly rescueMs: number
-  /** Whether faults were planned: without any, no lease may run out. */
+  /** The planned faults. Without any, no lease may expire. */
   readonly faults: readonly { readonly index: number; readonly kind: string }[]
-  /** Store time from which on everything was whole again; null until known. */
+  /** Store time at which everything was whole again; null until known. */
   readonly healedAt: number | null
   /** How long after that every job must have finished. */
   readonly drainMs: number
@@ -253,7 +253,7 @@ export interface RunBegun {
     readonly to: number
     readonly catchUp: CatchUp
   }[]
-  /** Concurrency and rate limits in force, by queue or group, where the run has them. */
+  /** Concurrency and rate limits in force, by queue or group, if the run has them. */
   readonly limits: readonly {
     readonly key: string
     readonly running: number
@@ -264,20 +264,20 @@ export interface RunBegun {
   readonly ordered?: readonly string[]
   /** How long a job may have been ready while one of lower priority is claimed. Absent or null: inversions are counted only. */
   readonly priorityWindowMs?: number | null
-  /** How long after it learned that its lease is lost a handler may still begin an effect. Absent: 1,000. */
+  /** How long a handler may still begin an effect after it was notified that its lease is lost. Absent: 1,000. */
   readonly abortMarginMs?: number
-  /** How long a job that could be started may wait. Absent or null: not looked at. */
+  /** How long a job that could be started may wait. Absent or null: not checked. */
   readonly lateness?: {
     /** The longest that a job may wait while a worker that could take it is idle. */
     readonly boundMs: number
-    /** A worker counts as idle once it has been able to take a job for so long without a break. */
+    /** A worker counts as idle once it could take a job for this long without interruption. */
     readonly graceMs: number
-    /** How long after the end of a fault those whom it struck may take to find their way. */
+    /** How long the affected processes may take to recover after a fault ends. */
     readonly recoverMs: number
-    /** How long a handler may go on, its process whole, after its lease was taken back. */
-    readonly toldMs: number
+    /** How long a handler may continue in a healthy process after its lease was rescued. */
+    readonly noticeMs: number
   } | null
-  /** The least that makes the run count. */
+  /** The minimum that makes the run count. */
   readonly busy: { readonly jobs: number; readonly expiries: number; readonly unknownAnswers: number }
 }
 
@@ -294,7 +294,7 @@ export type StoreEvent =
   | FinalState
 
 export type ProcessEvent =
-  | (EnqueueInvoked | EnqueueEnded | HandlerTold | EffectTold | AnswerLost)
-  | (FaultTold | WorkerUp | WorkerGone | Busy)
+  | (EnqueueInvoked | EnqueueEnded | HandlerRecord | EffectRecord | AnswerLost)
+  | (FaultRecord | WorkerUp | WorkerGone | Busy)
 
 export type HistoryEvent = RunBegun | StoreEvent | ProcessEvent | FinalDay

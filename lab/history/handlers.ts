@@ -1,24 +1,25 @@
-// What handlers did: under leases the store gave, each started once, effects bounded, and none begun after the lease was known lost.
+// Checks handlers: each ran under a lease of the store and started once, its effects are bounded, and no effect began after the
+// lease was known to be lost.
 
 import { isFinished } from '../../src/core/states.js'
-import type { EffectTold, HandlerTold } from './events.js'
+import type { EffectRecord, HandlerRecord } from './events.js'
 import { type Life, type Reading, report } from './life.js'
 
 const ABORT_MARGIN_MS = 1_000
 
-/** Reads what handlers said, then holds it against the jobs' lives. */
+/** Reads the handlers' records, then checks them against the jobs' lives. */
 export class Handlers {
   readonly #reading: Reading
-  readonly #started = new Map<string, HandlerTold>()
-  readonly #lost = new Map<string, HandlerTold>()
-  readonly #effects: EffectTold[] = []
+  readonly #started = new Map<string, HandlerRecord>()
+  readonly #lost = new Map<string, HandlerRecord>()
+  readonly #effects: EffectRecord[] = []
 
   constructor(reading: Reading) {
     this.#reading = reading
   }
 
-  /** Takes a line of a worker's process. */
-  told(event: HandlerTold | EffectTold): void {
+  /** Takes a record of a worker's process. */
+  read(event: HandlerRecord | EffectRecord): void {
     const lease = `${event.job} ${event.fence}`
     if (event.ev === 'effect.begin') this.#effects.push(event)
     else if (event.ev === 'started') this.#start(lease, event)
@@ -28,7 +29,7 @@ export class Handlers {
     }
   }
 
-  #start(lease: string, event: HandlerTold): void {
+  #start(lease: string, event: HandlerRecord): void {
     const other = this.#started.get(lease)
     if (other !== undefined) {
       const what = `its handler started twice under fence ${event.fence}: in ${nameOf(other)} and in ${nameOf(event)}`
@@ -37,14 +38,14 @@ export class Handlers {
     this.#started.set(lease, event)
   }
 
-  /** Once all lives are known. */
+  /** Called once all lives are known. */
   check(): void {
     for (const event of this.#started.values()) this.#checkStart(event)
     for (const event of this.#effects) this.#checkAbort(event)
     for (const life of this.#reading.lives.values()) this.#checkEffects(life)
   }
 
-  #checkStart(event: HandlerTold): void {
+  #checkStart(event: HandlerRecord): void {
     const life = this.#reading.lives.get(event.job)
     if (life === undefined || !hasFence(life, event.fence)) {
       report(
@@ -60,9 +61,9 @@ export class Handlers {
     }
   }
 
-  #checkAbort(event: EffectTold): void {
+  #checkAbort(event: EffectRecord): void {
     const lost = this.#lost.get(`${event.job} ${event.fence}`)
-    if (lost === undefined || lost.process !== event.process || lost.incarnation !== event.incarnation) return
+    if (lost === undefined || lost.process !== event.process || lost.processRun !== event.processRun) return
     const lateMs = event.mono - lost.mono
     if (lateMs <= (this.#reading.run?.abortMarginMs ?? ABORT_MARGIN_MS)) return
     const what = `${nameOf(event)} began an effect under fence ${event.fence} ${lateMs.toFixed(0)} ms after it knew its lease was lost`
@@ -115,10 +116,10 @@ function wrongOutside(life: Life, outside: Life['effects']): string | null {
 }
 
 function hasFence(life: Life, fence: number): boolean {
-  // Few claims for each job, and the last is the likeliest.
+  // A job has few claims, and the last one is the likeliest.
   return life.fences.lastIndexOf(fence) !== -1
 }
 
-function nameOf({ process, incarnation }: { readonly process: string; readonly incarnation: number }): string {
-  return `${process}/${incarnation}`
+function nameOf({ process, processRun }: { readonly process: string; readonly processRun: number }): string {
+  return `${process}/${processRun}`
 }

@@ -1,24 +1,24 @@
-// Jobs that could have been started and were not: ready, or to be made so, while a worker of their queue that knows their type was able
-// to take them. Only time in which such a worker has been idle for a while counts; what a claim that was given back waited before
-// counts on. Jobs whose handlers had done all they had to, and were not settled for long with their process whole. And handlers that went
-// on though their lease had been taken back long ago.
+// Finds lateness of three kinds. Jobs that were ready, or due to become ready, while a worker of their queue that knows their type
+// could take them: only time in which such a worker was idle for a while counts, and a released claim does not reset the wait.
+// Jobs whose handlers had ended and that were not settled for long although their process was healthy. Handlers that continued
+// long after their lease was rescued.
 
 import { isFinished } from '../../src/core/states.js'
 import { Ability } from './ability.js'
-import type { Busy, FaultTold, JobClaimed, JobSettled, RunBegun, StoreEvent, WorkerGone, WorkerUp } from './events.js'
+import type { Busy, FaultRecord, JobClaimed, JobSettled, RunBegun, StoreEvent, WorkerGone, WorkerUp } from './events.js'
 import { type Life, type Reading, report } from './life.js'
 import { shown } from './steps.js'
 
-/** What a life does that matters here. */
+/** The steps of a life that matter here. */
 type Step = Exclude<StoreEvent, { ev: 'tick' | 'final' | 'extended' | 'queue' }>
 
-/** The waits of a job since it was last started, or came to be. */
+/** The waits of a job since it was last started, or created. */
 interface Wait {
   readonly life: Life
   readonly parts: { readonly from: number; readonly to: number; readonly as: string }[]
 }
 
-/** A job's effect outside is the last thing its handler does. */
+/** An outside effect is the last thing a handler does. */
 interface Done {
   readonly job: string
   readonly worker: string
@@ -38,7 +38,7 @@ export class Lateness {
   readonly #reading: Reading
   readonly #terms: NonNullable<RunBegun['lateness']> | null
   readonly #ability: Ability | null
-  /** Jobs that wait now: since when they could be started, or null while they can't. */
+  /** Jobs that wait now: the time since which they could be started, or null while they can't. */
   readonly #open = new Map<Life, { from: number | null; as: string }>()
   readonly #waited = new Map<Life, Wait['parts']>()
   readonly #waits: Wait[] = []
@@ -60,8 +60,8 @@ export class Lateness {
     this.#ability?.paused(queue, at, isPaused)
   }
 
-  told(event: WorkerUp | WorkerGone | FaultTold | Busy): void {
-    this.#ability?.told(event)
+  read(event: WorkerUp | WorkerGone | FaultRecord | Busy): void {
+    this.#ability?.read(event)
   }
 
   /** After the event was applied to the job's life. */
@@ -82,7 +82,7 @@ export class Lateness {
     if (event.ev === 'stored') {
       for (const parent of life.stored?.after ?? []) push(this.#children, parent, life)
     }
-    if (isFinished(life.state) || event.ev === 'operated') this.#toldChildren(life.job, at)
+    if (isFinished(life.state) || event.ev === 'operated') this.#updateChildren(life.job, at)
   }
 
   #beginWait(life: Life, at: number): void {
@@ -93,13 +93,13 @@ export class Lateness {
     } else if (state === 'blocked') this.#open.set(life, { from: this.#parentsEnd(life, at), as: 'free to go on' })
   }
 
-  /** Since when a blocked job's parents have finished, or null while one of them has not. */
+  /** When the last of a blocked job's parents finished, or null while one is unfinished. */
   #parentsEnd(life: Life, at: number): number | null {
     const parents = (life.stored?.after ?? []).map((id) => this.#reading.lives.get(id))
     return parents.every((parent) => parent !== undefined && isFinished(parent.state)) ? at : null
   }
 
-  #toldChildren(job: string, at: number): void {
+  #updateChildren(job: string, at: number): void {
     for (const child of this.#children.get(job) ?? []) {
       const open = child.state === 'blocked' ? this.#open.get(child) : undefined
       if (open !== undefined) open.from = this.#parentsEnd(child, at)
@@ -132,7 +132,7 @@ export class Lateness {
       this.#unsettled.push({ job: life.job, worker: holder.worker, doneAt, at })
     }
     this.#release(life.job, at)
-    // What was given back has not been started: it goes on waiting.
+    // A released job was not started, so its wait goes on.
     const isGivenBack = !rescued && (to === 'ready' || to === 'scheduled')
     if (!isGivenBack) this.#keep(life)
   }
@@ -144,7 +144,7 @@ export class Lateness {
     this.#ability!.holds(holder.worker, at, -1)
   }
 
-  /** Puts the job's waits aside, if they may have been too long. */
+  /** Keeps the job's waits for later, if they may have been too long. */
   #keep(life: Life): void {
     const parts = this.#waited.get(life)
     this.#waited.delete(life)
@@ -156,11 +156,11 @@ export class Lateness {
   #noteEffect(job: string, fence: number, at: number): void {
     if (this.#holders.get(job)?.fence === fence) this.#doneAt.set(job, at)
     const taken = this.#taken.get(`${job} ${fence}`)
-    if (taken === undefined || at - taken.at <= this.#terms!.toldMs) return
+    if (taken === undefined || at - taken.at <= this.#terms!.noticeMs) return
     this.#outlived.push({ job, fence, worker: taken.worker, takenAt: taken.at, at })
   }
 
-  /** Once everything was told. */
+  /** Called once all records are read. */
   check(): void {
     if (this.#ability === null) return
     this.#ability.endsBy(this.#reading.run?.healedAt ?? null)
@@ -194,8 +194,8 @@ export class Lateness {
 
   #checkOutlived(ability: Ability, { job, fence, worker, takenAt, at }: Outlived): void {
     const wholeMs = ability.whole(worker).within(takenAt, at)
-    if (wholeMs <= this.#terms!.toldMs) return
-    const what = `fence ${fence} was taken back at ${shown(takenAt)} and its handler, never told, applied an effect at ${shown(at)}; ${worker} was whole for ${wholeMs.toFixed(0)} ms of it`
+    if (wholeMs <= this.#terms!.noticeMs) return
+    const what = `fence ${fence} was taken back at ${shown(takenAt)} and its handler, never notified, applied an effect at ${shown(at)}; ${worker} was whole for ${wholeMs.toFixed(0)} ms of it`
     report(this.#reading, 'I15', job, what)
   }
 }

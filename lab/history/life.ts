@@ -1,10 +1,10 @@
-// What is known of one job while its history is read in the store's order, and the report that violations go to.
+// The known state of one job while its history is read in the store's order, and the report that collects violations.
 
 import type { JobState } from '../../src/core/states.js'
 import type { EffectApplied, FinalState, JobStored, RunBegun } from './events.js'
 import { type Counts, type Invariant, VIOLATIONS_MAX, type Violation } from './verdict.js'
 
-/** Store times are compared with this much room: some stores keep whole milliseconds, others fractions. */
+/** The tolerance for comparing store times: some stores keep whole milliseconds, others fractions. */
 export const ROOM_MS = 1
 
 /** A lease that is held. */
@@ -17,7 +17,7 @@ interface HeldLease {
 
 export interface Life {
   readonly job: string
-  /** Null when the store never told of the job's beginning. */
+  /** Null when the store has no record of the job's creation. */
   readonly stored: JobStored | null
   state: JobState
   lease: HeldLease | null
@@ -25,14 +25,14 @@ export interface Life {
   readonly fences: number[]
   attempts: number
   crashes: number
-  /** Not to be claimed before; null once that has passed or when there is no such time. */
+  /** The time before which it must not be claimed; null once that has passed or when there is none. */
   dueAt: number | null
   /** Ready since, while it is. */
   readySince: number | null
   cancelAsked: boolean
-  /** How the last lease ended, for counting what came again. */
+  /** How the last lease ended, for counting repeated claims. */
   lastEnd: 'rescue' | 'failure' | 'release' | 'requeue' | null
-  /** When the last lease that was rescued had run out, until the next claim. */
+  /** When the last rescued lease had expired, until the next claim. */
   ranOutAt: number | null
   leasesWithoutSuccess: number
   success: { readonly fence: number; readonly tx: string | undefined } | null
@@ -106,7 +106,7 @@ export function newReading(run: RunBegun | null): Reading {
   return { run, lives: new Map(), counts, redeliveries, recoveries: [], violations: [], violationCount: 0 }
 }
 
-/** Writes a violation down. */
+/** Reports a violation. */
 export function report(reading: Reading, invariant: Invariant, job: string | null, message: string): void {
   reading.violationCount++
   if (reading.violations.length < VIOLATIONS_MAX) reading.violations.push({ invariant, job, message })

@@ -1,4 +1,4 @@
-// What holds between jobs: priority within a queue, order within a group, limits, and idempotency keys. Read in the store's order.
+// Invariants between jobs: priority within a queue, order within a group, limits, and idempotency keys. Read in the store's order.
 
 import { isFinished } from '../../src/core/states.js'
 import type { JobClaimed, JobStored, RunBegun } from './events.js'
@@ -24,7 +24,7 @@ export class Lines {
   readonly #ordered: ReadonlySet<string>
   readonly #groups = new Map<string, Life[]>()
   readonly #limits: readonly Limit[]
-  /** Claims of one transaction happen at once: they are looked at together. */
+  /** Claims of one transaction happen atomically, so they are checked together. */
   #batch: { event: JobClaimed; life: Life }[] = []
 
   constructor(reading: Reading) {
@@ -58,12 +58,12 @@ export class Lines {
     if (life.lease === null) for (const limit of this.#limits) limit.held.delete(life)
   }
 
-  /** A dead job that is revived takes its key again. */
+  /** A requeued job takes its key again. */
   requeued(life: Life, at: number): void {
     this.#takeKey(life, at)
   }
 
-  /** Looks at the claims that are left. */
+  /** Checks the remaining claims. */
   flush(): void {
     for (const { event, life } of this.#batch) this.#checkPriority(life, event.at)
     this.#batch = []
@@ -102,7 +102,7 @@ export class Lines {
   #checkOrder(life: Life, event: JobClaimed): void {
     if (!this.#isOrdered(life)) return
     const members = this.#groups.get(life.stored!.group!)!
-    // Those at the front that have finished are dropped: each is looked at once.
+    // Finished ones at the front are dropped, so each is visited once.
     while (members.length > 0 && isFinished(members[0]!.state) && members[0] !== life) members.shift()
     const first = members[0]
     if (first === undefined || first === life) return
@@ -121,7 +121,7 @@ export class Lines {
 
   #checkHeld(limit: Limit, life: Life, claimedAt: number): void {
     if (limit.held.size <= limit.running) return
-    // A lease that has run out no longer counts, though nobody has taken it back yet.
+    // An expired lease no longer counts, even before it is rescued.
     for (const other of limit.held) {
       if (other.lease === null || other.lease.leasedUntil <= claimedAt) limit.held.delete(other)
     }

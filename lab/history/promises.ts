@@ -1,5 +1,5 @@
-// What producers were promised, held against what the store has: every accepted job is there, each key has one job at most, and an
-// answer "already there" names a job that was.
+// Checks what producers were promised against the store: every accepted job exists, each key has one job at most, and the answer
+// "already there" names a job that was there.
 
 import { isFinished } from '../../src/core/states.js'
 import type { EnqueueEnded, EnqueueInvoked } from './events.js'
@@ -7,13 +7,13 @@ import { type Life, type Reading, ROOM_MS, report } from './life.js'
 
 interface Asked {
   invoked: EnqueueInvoked | null
-  /** Whether any answer left open that it happened, or promised it. */
+  /** Whether an answer promised the job, or left open whether it was written. */
   mayExist: boolean
   refused: boolean
   answers: EnqueueEnded[]
 }
 
-/** Reads what producers said, then holds it against the jobs' lives. */
+/** Reads the producers' records, then checks them against the jobs' lives. */
 export class Promises {
   readonly #reading: Reading
   readonly #asked = new Map<string, Asked>()
@@ -22,8 +22,8 @@ export class Promises {
     this.#reading = reading
   }
 
-  /** Takes a line of a producer. */
-  told(event: EnqueueInvoked | EnqueueEnded): void {
+  /** Takes a record of a producer. */
+  read(event: EnqueueInvoked | EnqueueEnded): void {
     let asked = this.#asked.get(event.key)
     if (asked === undefined) {
       asked = { invoked: null, mayExist: false, refused: false, answers: [] }
@@ -41,14 +41,15 @@ export class Promises {
     } else if (event.ev === 'enqueue.info') {
       counts.unknown++
       asked.mayExist = true
-      if (event.isRefused) report(this.#reading, 'I18', null, `${event.key} was refused for good while things broke`)
+      if (event.isRefused)
+        report(this.#reading, 'I18', null, `${event.key} was refused as not retryable because of a fault`)
     } else {
       counts.refused++
       asked.refused = true
     }
   }
 
-  /** Once all lives are known. */
+  /** Called once all lives are known. */
   check(): void {
     const byKey = this.#jobsByKey()
     for (const [key, asked] of this.#asked) {
@@ -102,11 +103,10 @@ export class Promises {
     const life = byKey.get(key)
     if (life === undefined) return
     const isDuplicate = asked.answers.length > 0 && asked.answers.every(({ created }) => created === false)
-    if (isDuplicate)
-      report(this.#reading, 'I2', life.job, `${key} was answered as already there, and written all the same`)
-    // A call without an answer, its process having died, may have happened.
+    if (isDuplicate) report(this.#reading, 'I2', life.job, `${key} was answered as already there, and written anyway`)
+    // A call without an answer, because its process died, may have happened.
     const isRefused = asked.refused && !asked.mayExist && asked.answers.length === 0
-    if (isRefused) report(this.#reading, 'I2', life.job, `${key} was refused, and written all the same`)
+    if (isRefused) report(this.#reading, 'I2', life.job, `${key} was refused, and written anyway`)
   }
 }
 

@@ -1,4 +1,4 @@
-// The end of a lease: by the fence that holds, or because it had run out; with attempts and crashes counted as they must be.
+// Checks the end of a lease: by the fence that holds, or because it had expired; with attempts and crashes counted correctly.
 
 import { isFinished } from '../../src/core/states.js'
 import type { JobSettled } from './events.js'
@@ -20,7 +20,7 @@ export function settled(reading: Reading, life: Life, event: JobSettled): void {
   }
   if (mayCount) checkCounts(reading, life, event)
   if (life.cancelAsked && (to === 'retrying' || to === 'ready' || to === 'scheduled')) {
-    report(reading, 'I16', event.job, `became ${to} at ${shown(at)} though its cancel had been asked for`)
+    report(reading, 'I16', event.job, `became ${to} at ${shown(at)} though its cancel had been requested`)
   }
   countEnd(reading, life, event)
   if (to === 'succeeded') life.success = { fence, tx: event.tx }
@@ -61,18 +61,18 @@ function wrongCount(life: Life, { to, rescued, attempts, crashes, reason }: JobS
   const hasCrashed = crashes === life.crashes + 1
   if (!hasCrashed && crashes !== life.crashes) return counted
   if (!isKept && !isGivenBack) return counted
-  // A cancel that was asked for overrides where the job goes, not what was counted: either may be right.
+  // A requested cancel changes the job's next state, not the counts. Either count may be right.
   if (to === 'cancelled') return null
-  // The job died before its handler was called: too old, or its limit was lowered.
+  // The job died before its handler was called: it was too old, or its limit was lowered.
   if (to === 'dead' && isGivenBack && !hasCrashed && (reason === 'expired' || reason === 'attempts')) return null
-  // Of a lease that ran out: blamed and counted, or neither, when no handler had started.
+  // For an expired lease: blamed and counted, or neither if no handler had started.
   if (rescued) return hasCrashed === isKept ? null : counted
   if (hasCrashed) return counted
   const isGift = to === 'ready' || to === 'scheduled'
   return isGift === isGivenBack ? null : counted
 }
 
-/** Whether it had to die and did not, or died and need not have; or null. */
+/** A message if it had to die and did not, or died without need; otherwise null. */
 function wrongEnd(life: Life, { to, reason, attempts, crashes, rescued }: JobSettled): string | null {
   if (life.stored === null) return null
   const { maxAttempts, maxCrashes } = life.stored

@@ -1,5 +1,5 @@
-// One step of a job's life, as the store tells it, held against what may happen there. After a violation the store is believed
-// and the reading goes on from where the job is now, so that one mistake is reported once.
+// Checks one step of a job's life, as the store recorded it. After a violation the check continues from the store's state, so that
+// one mistake is reported once.
 
 import { isFinished } from '../../src/core/states.js'
 import type { JobClaimed, JobOperated, JobPromoted, LeaseExtended } from './events.js'
@@ -58,13 +58,13 @@ function countClaim(reading: Reading, life: Life, at: number): void {
   if (life.lastEnd === 'failure') reading.redeliveries.afterFailure++
   if (life.lastEnd === 'release') reading.redeliveries.afterRelease++
   if (life.lastEnd === 'requeue') reading.redeliveries.afterRequeue++
-  // A suspect waits out a backoff on purpose: that is no slowness of the recovery.
+  // A suspect waits out a backoff on purpose. That does not count as slow recovery.
   if (life.ranOutAt !== null && life.dueAt === null) reading.recoveries.push(Math.max(0, at - life.ranOutAt))
   life.ranOutAt = null
   life.lastEnd = null
 }
 
-/** All parents have finished at the moment the job goes on, and none badly where that cancels it. One may be revived later. */
+/** All parents have finished when the job moves on, and none died if that cancels it. A parent may be requeued later. */
 export function checkParents(reading: Reading, life: Life): void {
   for (const parent of life.stored?.after ?? []) {
     const state = reading.lives.get(parent)?.state
@@ -76,7 +76,7 @@ export function checkParents(reading: Reading, life: Life): void {
   }
 }
 
-/** An extension: by the fence that holds. It may come late, as long as nobody else has taken the job. */
+/** An extension: by the fence that holds. It may come late, as long as no other worker has taken the job. */
 export function extended(reading: Reading, life: Life, event: LeaseExtended): void {
   reading.counts.extensions++
   if (life.lease === null || life.lease.fence !== event.fence) {

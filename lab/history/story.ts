@@ -1,4 +1,4 @@
-// One job's timeline as text: what the store did to it and what processes said about it, in the order of time.
+// One job's timeline as text: what the store did to it and what processes recorded about it, in order of time.
 
 import { isFinished } from '../../src/core/states.js'
 import type { HistoryEvent } from './events.js'
@@ -20,7 +20,7 @@ export function smallestOffender(events: Iterable<HistoryEvent>, verdict: Verdic
 }
 
 /** The job's timeline, at most LINES_MAX lines. Times of processes are by their own clocks, and marked so. */
-export function tellStory(events: Iterable<HistoryEvent>, job: string): string {
+export function writeStory(events: Iterable<HistoryEvent>, job: string): string {
   const own = ownEvents(events, job)
   const beginning = own.find(({ at }) => at !== null)?.at ?? 0
   const lines = own.map(({ event, at }) => lineOf(event, at === null ? null : at - beginning))
@@ -62,7 +62,7 @@ function place(event: HistoryEvent): Placed {
 
 function lineOf(event: HistoryEvent, sinceMs: number | null): string {
   const time = sinceMs === null ? ''.padStart(12) : `${sinceMs >= 0 ? '+' : ''}${sinceMs.toFixed(1)}`.padStart(12)
-  const who = 'process' in event ? `~ ${event.process}/${event.incarnation}` : '= store'
+  const who = 'process' in event ? `~ ${event.process}/${event.processRun}` : '= store'
   return `${time} ms  ${who.padEnd(14)} ${textOf(event)}`
 }
 

@@ -1,5 +1,5 @@
-// Schedules: each tick is recorded once, not before its time, has the one job it says, and none is missed that the catch-up policy
-// does not let go.
+// Checks schedules: each tick is recorded once, not early, with the job it names, and none is missed unless the catch-up policy
+// allows it.
 
 import { MISSED_AFTER_MS } from '../../src/core/schedule.js'
 import { isFinished } from '../../src/core/states.js'
@@ -9,7 +9,7 @@ import { shown } from './steps.js'
 
 type CheckedSchedule = RunBegun['schedules'][number]
 
-/** How long before its record a transaction may have looked at what it decides by, on a machine that is short of time. */
+/** How long before its record a transaction may have read the state it decides by, on an overloaded machine. */
 const LOOK_MS = 2_000
 
 export class Ticks {
@@ -22,7 +22,7 @@ export class Ticks {
     this.#reading = reading
   }
 
-  /** The store's clock showed this time. One that is set back does not take back what was due before. */
+  /** The store's clock showed this time. Setting it back does not undo what was due before. */
   saw(at: number): void {
     if (at > this.#latestAt) this.#latestAt = at
   }
@@ -45,12 +45,13 @@ export class Ticks {
     ticks.set(tick, { ...event, at: Math.max(at, this.#latestAt) })
   }
 
-  /** A tick goes without a job only while the job of an earlier one is unfinished: one that is not stored yet is of the same firing. */
+  /** A tick has no job only while the job of an earlier tick is unfinished. A job that is not stored yet belongs to the same
+   *  firing. */
   #checkSkipped({ schedule, tick, at, tx }: TickFired): void {
     const last = this.#lastJob.get(schedule)
     const life = last === undefined ? undefined : this.#reading.lives.get(last)
     if (last !== undefined && !(life !== undefined && isFinished(life.state))) return
-    // A transaction writes its record after it has looked: a job that ended in between was unfinished when it did.
+    // A transaction writes its record after it has read. A job that ended in between was unfinished when it read.
     const lookedAt = tx === undefined ? at : at - LOOK_MS
     if (life?.finishedAt != null && life.finishedAt >= lookedAt) return
     report(
@@ -61,7 +62,7 @@ export class Ticks {
     )
   }
 
-  /** Once all lives are known. */
+  /** Called once all lives are known. */
   check(): void {
     this.#checkJobs()
     for (const schedule of this.#reading.run?.schedules ?? []) this.#checkSpan(schedule)
@@ -96,7 +97,7 @@ export class Ticks {
 
   #checkSpan({ name, everyMs, from, to, catchUp }: CheckedSchedule): void {
     const ticks = this.#fired.get(name) ?? new Map<number, TickFired>()
-    // From the last to the first, so that the next tick that did fire is known at each.
+    // From the last to the first, so that the next fired tick is known at each step.
     let later: TickFired | null = null
     for (const tick of ticks.values()) if (tick.tick >= to && (later === null || tick.tick < later.tick)) later = tick
     const first = Math.ceil(from / everyMs) * everyMs
@@ -115,7 +116,7 @@ export class Ticks {
   }
 }
 
-/** A tick may be let go where the policy does not make up for all, and only when nobody fired it for so long that it counts as missed. */
+/** A tick may be skipped if the policy does not catch up on all, and only when it was late enough to count as missed. */
 function isLetGo(tick: number, catchUp: CheckedSchedule['catchUp'], later: TickFired | null): boolean {
   return catchUp !== 'all' && later !== null && later.at - tick > MISSED_AFTER_MS - ROOM_MS
 }

@@ -1,4 +1,4 @@
-// What the checker says about a history.
+// The checker's verdict on a history.
 
 import type { DeadReason } from '../../src/core/states.js'
 
@@ -17,24 +17,24 @@ export const INVARIANTS = {
   I11: 'limits on how many run and start',
   I12: 'no lease runs out without a fault',
   I13: 'finished is finished',
-  I14: 'everything finishes once it is whole again',
+  I14: 'every job finishes after the last fault',
   I15: 'a worker that lost its lease stops',
   I16: 'keys, parents and cancels are respected',
-  I17: 'what can be started is started, and what is done is settled, in time',
+  I17: 'a job that can start is started in time, and a finished one settled in time',
   I18: 'a fault is no refusal',
-  I19: 'a day past its retention goes, and nothing that lives goes with it',
+  I19: 'a day past its retention is dropped, and no live job with it',
 } as const
 
 export type Invariant = keyof typeof INVARIANTS
 
 export interface Violation {
   readonly invariant: Invariant
-  /** The job's id, or null where it is about a schedule or an enqueue that made no job. */
+  /** The job's id, or null for a schedule or for an enqueue without a job. */
   readonly job: string | null
   readonly message: string
 }
 
-/** How many milliseconds something took, over all times it happened. */
+/** How many milliseconds something took, over all occurrences. */
 export interface Spread {
   readonly count: number
   readonly p50: number
@@ -46,12 +46,12 @@ export interface Spread {
 
 export interface Counts {
   events: number
-  /** Enqueue calls that were asked, promised, refused, and of which nobody knows. */
+  /** Enqueue calls: made, promised, refused, and with an unknown result. */
   asked: number
   accepted: number
   refused: number
   unknown: number
-  /** Answers that were lost between the store and a process. */
+  /** Answers lost between the store and a process. */
   answersLost: number
   jobs: number
   claims: number
@@ -62,7 +62,7 @@ export interface Counts {
   unfinished: number
   retries: number
   releases: number
-  /** Leases that ran out and were taken back. */
+  /** Leases that expired and were rescued. */
   rescues: number
   lostLeases: number
   effectsInTransaction: number
@@ -91,7 +91,7 @@ export interface Verdict {
     readonly afterRelease: number
     readonly afterRequeue: number
   }
-  /** From the moment a lease ran out to the job's next claim, for jobs that could go on at once. */
+  /** From the expiry of a lease to the job's next claim, for jobs that could run again immediately. */
   readonly recovery: Spread
   /** Claims of a job while one of higher priority was ready in its queue, and the longest that one had been ready. */
   readonly inversions: { readonly count: number; readonly longestMs: number }

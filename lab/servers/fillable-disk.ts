@@ -36,7 +36,7 @@ export class FillableDisk {
     return new FillableDisk(mount, folder)
   }
 
-  /** Leaves no room beyond what is there. */
+  /** Leaves no free space. */
   async fill(): Promise<void> {
     for (let tries = 1; ; tries++) {
       const { blocks, bfree, bsize } = await statfs(this.#mount)
@@ -44,13 +44,13 @@ export class FillableDisk {
         await this.#resize(String((blocks - bfree) * bsize))
         return
       } catch (error) {
-        // Something was written between the look and the change.
+        // Something was written between reading the size and changing it.
         if (tries === TRIES) throw error
       }
     }
   }
 
-  /** Gives it its room again. */
+  /** Restores its size. */
   async free(): Promise<void> {
     await this.#resize(SIZE)
   }

@@ -1,4 +1,4 @@
-// A real PgBouncer of one's own in front of a PostgreSQL server, on a loopback port.
+// A real PgBouncer in front of a PostgreSQL server, on a loopback port.
 
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -60,7 +60,8 @@ export class PgBouncer {
     return `postgres://holdfast@127.0.0.1:${this.port}/postgres`
   }
 
-  /** Sends everyone to another server from now on. Clients keep their connections; those to the old server end with their transaction. */
+  /** Sends all clients to another server from now on. Clients keep their connections; server connections to the old one end with
+   *  their transaction. */
   async retarget(target: number): Promise<void> {
     await configure(this.#folder, this.port, { ...this.#options, target })
     this.#child.kill('SIGHUP')

@@ -1,4 +1,4 @@
-// A real PostgreSQL server of one's own: started, stopped and killed at will, on a loopback port, gone at the end.
+// A real PostgreSQL server on a loopback port that can be started, stopped and killed. It is removed at the end.
 
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,7 +20,7 @@ export interface ServerOptions {
   readonly password?: string
   /** Server settings beside the usual ones. */
   readonly settings?: Readonly<Record<string, string>>
-  /** True loads a clock into it that can be set. Takes Debian's libfaketime. */
+  /** True gives it a clock that can be set. Needs Debian's libfaketime. */
   readonly hasClock?: boolean
 }
 
@@ -138,7 +138,7 @@ export class PostgresServer {
     if (user !== null) await chown(folder, user.uid, user.gid)
   }
 
-  /** SIGQUIT ends it at once as `-m immediate` does, SIGINT tidily, SIGKILL as a crash. */
+  /** SIGQUIT ends it immediately as `-m immediate` does, SIGINT in order, SIGKILL as a crash. */
   async stop(signal: 'SIGQUIT' | 'SIGINT' | 'SIGKILL' = 'SIGQUIT'): Promise<void> {
     const child = this.#child
     if (child === null || child.exitCode !== null || child.signalCode !== null) return
@@ -161,7 +161,7 @@ interface Folder {
   readonly runner: Runner
 }
 
-/** A folder of one's own below the system's for what passes, and who may run PostgreSQL's programs in it. */
+/** A temporary folder, and the user who may run PostgreSQL's programs in it. */
 export async function newFolder(prefix: string): Promise<Folder> {
   const folder = await mkdtemp(join(tmpdir(), prefix))
   const binaries = await findBinaries({ platform: process.platform, arch: process.arch })
@@ -182,7 +182,7 @@ function openClock(folder: string): Promise<ServerClock> {
   return ServerClock.open(library, folder)
 }
 
-/** A port nobody listens on at this moment. */
+/** A port that is free at this moment. */
 export async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1')
   await once(probe, 'listening')

@@ -1,4 +1,4 @@
-// A real Redis server of one's own, with its log of appended commands on, for the peers that need one.
+// A real Redis server with its append-only file on, for the peers that need one.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -36,7 +36,7 @@ export class RedisServer {
     return this.#child.pid!
   }
 
-  /** Forgets everything it holds. */
+  /** Removes all its data. */
   empty(): void {
     spawnSync('redis-cli', ['-p', String(this.port), 'flushall'])
   }

@@ -35,20 +35,20 @@ export class ServerClock {
     return {
       LD_PRELOAD: this.#library,
       FAKETIME_TIMESTAMP_FILE: this.#file,
-      // Read at every look, so that a jump is seen at once; durations are not touched.
+      // Read at every call, so that a jump is visible immediately; durations are not changed.
       FAKETIME_NO_CACHE: '1',
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     }
   }
 
-  /** Moves it by so much from where it is. */
+  /** Moves it by this much. */
   async move(byMs: number): Promise<void> {
     this.#shiftMs += byMs
     await this.#write()
   }
 
   async #write(): Promise<void> {
-    // Whole or not at all: the server may read it at any moment.
+    // Written atomically: the server may read it at any moment.
     const next = `${this.#file}.next`
     await writeFile(next, `${this.#shiftMs < 0 ? '-' : '+'}${Math.abs(this.#shiftMs) / 1_000}\n`)
     await chmod(next, 0o644)

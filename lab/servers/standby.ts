@@ -1,5 +1,5 @@
-// A primary and its standby: two real servers, the second a copy of the first that follows it by streaming replication. Roles
-// can be switched tidily, or taken over after a crash.
+// A primary and its standby: two real servers, the second a copy of the first that follows it by streaming replication. Roles can
+// be switched in order, or taken over after a crash.
 
 import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ export class PostgresPair {
     }
   }
 
-  /** The server that takes writes; another one after the roles were switched. */
+  /** The server that takes writes. It changes when the roles are switched. */
   get primary(): PostgresServer {
     return this.#primary
   }
@@ -53,18 +53,18 @@ export class PostgresPair {
   }
 
   /**
-   * Switches the roles as an administrator does: the primary ends tidily and so loses nothing, the standby is promoted, and the
+   * Switches the roles as an administrator does: the primary stops in order and so loses nothing, the standby is promoted, and the
    * old primary comes back as its standby. Connections to the old primary break; those to the old standby stay.
    */
   async switchOver(): Promise<void> {
     const [old, next] = [this.#primary, this.#standby]
-    // A tidy end waits until the standby has received everything.
+    // An orderly stop waits until the standby has received everything.
     await old.stop('SIGINT')
     await this.promote()
     await follow(old, next)
   }
 
-  /** Ends the primary as a crash does and promotes the standby. What it had not received is gone. */
+  /** Kills the primary and promotes the standby. What the standby had not received is lost. */
   async failOver(): Promise<void> {
     await this.#primary.stop('SIGKILL')
     await this.promote()
@@ -106,7 +106,7 @@ export class PostgresPair {
   }
 }
 
-/** Copies the files of a running server between the two calls that make such a copy sound. */
+/** Copies the files of a running server between the two calls that make such a copy consistent. */
 async function copyData(from: PostgresServer, data: string): Promise<void> {
   const client = new pg.Client({ connectionString: from.url })
   await client.connect()
@@ -120,7 +120,7 @@ async function copyData(from: PostgresServer, data: string): Promise<void> {
   } finally {
     await client.end()
   }
-  // What was being written while it was copied is fetched from the primary instead.
+  // Files that changed during the copy are repaired from the primary's log.
   const log = join(data, 'pg_wal')
   const files = (await readdir(log, { withFileTypes: true })).filter((entry) => entry.isFile())
   await Promise.all(files.map(({ name }) => rm(join(log, name))))

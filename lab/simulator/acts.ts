@@ -1,12 +1,12 @@
-// What producers and operators do in a run, through whichever process is there.
+// What producers and operators do in a run, through any process that is up.
 
 import type { EnqueueOptions } from '../../src/client/prepare.js'
 import { isHoldfastError } from '../../src/core/errors.js'
 import { allows } from '../../src/core/states.js'
 import { DEFINITIONS } from './behaviours.js'
-import type { Incarnation } from './incarnation.js'
 import type { Plan } from './plan.js'
 import type { PlannedAct, PlannedJob } from './plan-jobs.js'
+import type { ProcessRun } from './process-run.js'
 import type { Server } from './server.js'
 import type { Living, SimulatedProcess } from './simulated-process.js'
 import type { Timeline } from './timeline.js'
@@ -20,14 +20,14 @@ export interface ActorDeps {
 
 const TRY_AGAIN_MS = 300
 const WATCH_MS = 1_000
-/** By when a call has arrived, however slow, or never will. */
+/** A call that has not arrived after this long never will. */
 export const LATE_MS = 3_000
 
-/** Does what the plan says, at its time. */
+/** Does the planned acts, each at its time. */
 export class Actors {
   readonly #deps: ActorDeps
-  /** Those who wait for the answer to an enqueue. */
-  readonly #asking = new Set<{ readonly incarnation: Incarnation }>()
+  /** Processes that wait for the answer to an enqueue. */
+  readonly #asking = new Set<{ readonly processRun: ProcessRun }>()
   #waiting = 0
   #operatedMs = Number.NEGATIVE_INFINITY
 
@@ -35,25 +35,25 @@ export class Actors {
     this.#deps = deps
   }
 
-  /** True while something was planned that has not been asked yet, or not been answered to somebody who lives, and while what an
-   *  operator asked may still arrive: it can bring a finished job back. */
+  /** True while a planned call was not sent, or a living process waits for its answer, or an operator's call may still arrive. An
+   *  operator's call can make a finished job unfinished again. */
   get isBusy(): boolean {
     if (this.#waiting > 0 || this.#deps.timeline.nowMs - this.#operatedMs < LATE_MS) return true
-    return [...this.#asking].some(({ incarnation }) => !incarnation.isDead)
+    return [...this.#asking].some(({ processRun }) => !processRun.isDead)
   }
 
   plan(act: PlannedAct): void {
     this.#later(act.atMs, act.process, (living) => this.#do(living, act))
   }
 
-  /** Calls `ask` with a living process until it succeeds, also when a process dies over it. */
+  /** Calls `ask` with a living process until it succeeds. If the process dies during the call, another one tries. */
   insist(ask: (living: Living) => Promise<void>): void {
     this.#later(0, 0, (living) => {
       let isDone = false
       const again = () => this.#later(TRY_AGAIN_MS, 0, () => this.insist(ask))
       const watch = () => {
         if (isDone) return
-        if (living.incarnation.isDead) again()
+        if (living.processRun.isDead) again()
         else this.#deps.timeline.after(WATCH_MS, watch)
       }
       ask(living)
@@ -86,12 +86,12 @@ export class Actors {
 
   #do(living: Living, act: PlannedAct): void {
     if (act.act === 'enqueue') {
-      const asking = { incarnation: living.incarnation }
+      const asking = { processRun: living.processRun }
       this.#asking.add(asking)
       void this.#enqueue(living, act).then(() => this.#asking.delete(asking))
     } else this.#operatedMs = this.#deps.timeline.nowMs
     if (act.act === 'pause') this.#pause(living, act)
-    // An operator whose call fails looks again some other time.
+    // An operator ignores a failed call.
     else if (act.act !== 'enqueue') void this.#operate(living, act).catch(() => {})
   }
 
@@ -105,42 +105,42 @@ export class Actors {
     if (after.length > 0) await this.#enqueueOne(living, child, after)
   }
 
-  async #enqueueOne({ holdfast, incarnation }: Living, job: PlannedJob, after: string[]): Promise<string | null> {
+  async #enqueueOne({ holdfast, processRun }: Living, job: PlannedJob, after: string[]): Promise<string | null> {
     const { key } = job.payload
-    this.#invoke({ holdfast, incarnation }, job)
+    this.#invoke({ holdfast, processRun }, job)
     try {
       const definition = DEFINITIONS.get(job.kind)!
       const { id, created } = await holdfast.enqueue(definition, job.payload, optionsOf(job, after))
-      incarnation.tell({ ev: 'enqueue.ok', key, job: id, created })
+      processRun.record({ ev: 'enqueue.ok', key, job: id, created })
       return id
     } catch (error) {
-      incarnation.tell({ ev: mayBeWritten(error) ? 'enqueue.info' : 'enqueue.fail', key, job: null })
+      processRun.record({ ev: mayBeWritten(error) ? 'enqueue.info' : 'enqueue.fail', key, job: null })
       return null
     }
   }
 
-  async #enqueueTogether({ holdfast, incarnation }: Living, jobs: readonly PlannedJob[]): Promise<(string | null)[]> {
-    for (const job of jobs) this.#invoke({ holdfast, incarnation }, job)
+  async #enqueueTogether({ holdfast, processRun }: Living, jobs: readonly PlannedJob[]): Promise<(string | null)[]> {
+    for (const job of jobs) this.#invoke({ holdfast, processRun }, job)
     try {
       const entries = jobs.map((job) => [DEFINITIONS.get(job.kind)!, job.payload, optionsOf(job, [])] as const)
       const answers = await holdfast.enqueueMany(entries)
       answers.forEach(({ id, created }, index) => {
-        incarnation.tell({ ev: 'enqueue.ok', key: jobs[index]!.payload.key, job: id, created })
+        processRun.record({ ev: 'enqueue.ok', key: jobs[index]!.payload.key, job: id, created })
       })
       return answers.map(({ id }) => id)
     } catch (error) {
       const ev = mayBeWritten(error) ? 'enqueue.info' : 'enqueue.fail'
-      for (const { payload } of jobs) incarnation.tell({ ev, key: payload.key, job: null })
+      for (const { payload } of jobs) processRun.record({ ev, key: payload.key, job: null })
       return []
     }
   }
 
-  #invoke({ incarnation }: Living, { payload, idempotencyKey }: PlannedJob): void {
+  #invoke({ processRun }: Living, { payload, idempotencyKey }: PlannedJob): void {
     const key = typeof idempotencyKey === 'string' ? idempotencyKey : (idempotencyKey?.key ?? null)
-    // Where the store's clock goes back, a time that has passed may come again.
+    // When the store's clock is set back, a past time comes again.
     const isBack = this.#deps.plan.faults.some(({ kind }) => kind === 'clock back')
     const after = isBack ? {} : { after: this.#deps.server.nowMs }
-    incarnation.tell({ ev: 'enqueue.invoke', key: payload.key, idempotencyKey: key, ...after })
+    processRun.record({ ev: 'enqueue.invoke', key: payload.key, idempotencyKey: key, ...after })
   }
 
   #pause({ holdfast }: Living, { queue, forMs }: Extract<PlannedAct, { act: 'pause' }>): void {
@@ -150,10 +150,10 @@ export class Actors {
 
   async #operate({ holdfast }: Living, act: Extract<PlannedAct, { which: number }>): Promise<void> {
     const all = [...this.#deps.server.memory.jobs.values()]
-    // A parent that is revived is unfinished again, and its children have gone on: nothing to hold against anybody.
+    // A requeued parent is unfinished again while its children have moved on. That is allowed, so parents are left out.
     const parents = new Set(all.flatMap(({ facts }) => facts.after))
     const jobs = all.filter(
-      // Poison that is revived again and again would keep the run from ending, and a key that lasts for a time begins anew.
+      // Requeued poison would keep the run from ending, and requeueing restarts a key that holds for a duration.
       ({ state, facts }) =>
         allows(state, act.act) &&
         facts.type !== 'poison' &&
@@ -182,7 +182,7 @@ function optionsOf(job: PlannedJob, after: readonly string[]): EnqueueOptions {
   }
 }
 
-/** Whether a call that failed may have been written all the same. */
+/** Whether a failed call may have been written anyway. */
 function mayBeWritten(error: unknown): boolean {
   if (isHoldfastError(error, 'store_unavailable')) return error.details.written !== 'no'
   return false

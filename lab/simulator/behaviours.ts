@@ -1,19 +1,19 @@
-// The handlers of a run: each does what its job's payload says, and tells when it starts, ends, and begins an effect.
+// The handlers of a run. Each does what its job's payload says and records its start, its end and the start of an effect.
 
 import { defineJob } from '../../src/client/define-job.js'
 import { DropJob, type Handler, type JobContext, type JobDefinition, RetryJob } from '../../src/core/definition.js'
 import { sleep } from '../../src/core/ports.js'
-import type { Incarnation } from './incarnation.js'
 import type { Link, Transaction } from './link.js'
 import type { Kind, Payload } from './plan-jobs.js'
+import type { ProcessRun } from './process-run.js'
 
-/** What handlers can do to the world around them. */
+/** What handlers can do to their process. */
 export interface HandlerWorld {
-  readonly incarnation: Incarnation
+  readonly processRun: ProcessRun
   readonly link: Link
-  /** The job takes the whole process down. */
+  /** Kills the whole process. */
   crash(job: string): void
-  /** The job keeps its process from everything else for so long. */
+  /** Blocks the process for this long. */
   block(ms: number): void
 }
 
@@ -30,22 +30,22 @@ interface Work {
 }
 
 async function work(world: HandlerWorld, kind: Kind, { payload, ctx }: Work): Promise<unknown> {
-  const { incarnation } = world
+  const { processRun } = world
   const about = { job: ctx.id, fence: ctx.fence, attempt: ctx.attempt }
-  incarnation.tell({ ev: 'started', ...about })
-  // One that settles in its own transaction ends its lease by that, and one that is given up loses it before it ends: hearing
-  // of it is no loss.
+  processRun.record({ ev: 'started', ...about })
+  // A handler that settles in its own transaction ends its lease itself, and one that is given up loses it before it ends. Neither
+  // counts as a lost lease.
   const lease = { id: ctx.id, fence: ctx.fence, queue: ctx.queue, attempt: ctx.attempt }
-  if (kind !== 'transactional' && kind !== 'stuck') incarnation.runs(lease, true)
+  if (kind !== 'transactional' && kind !== 'stuck') processRun.runs(lease, true)
   try {
     return await BEHAVIOURS[kind](world, { payload, ctx })
   } finally {
-    incarnation.runs(lease, false)
-    incarnation.tell({ ev: 'ended', ...about })
+    processRun.runs(lease, false)
+    processRun.record({ ev: 'ended', ...about })
   }
 }
 
-/** By then a lease that ran out was taken back, and its handler told. */
+/** By then an expired lease has been rescued and its handler notified. */
 const OUTLIVE_MS = 15_000
 
 type Behaviour = (world: HandlerWorld, work: Work) => Promise<unknown>
@@ -76,7 +76,7 @@ const BEHAVIOURS: Readonly<Record<Kind, Behaviour>> = {
     throw new DropJob('it makes no sense any more')
   },
   snoozing: async (world, { payload, ctx }) => {
-    // An attempt that was given back is no way to count, so chance by the fence stands in for a state of its own.
+    // Attempts that were given back cannot be counted, so a random draw by the fence decides instead.
     if (ctx.fence % 3 !== 0) ctx.snooze(200 * payload.times)
     return worked(world, { payload, ctx })
   },
@@ -91,12 +91,12 @@ const BEHAVIOURS: Readonly<Record<Kind, Behaviour>> = {
     await world.link.commit(tx)
     return null
   },
-  // Its transaction is open for longer than the lease and is rolled back; then it goes on for as long as nobody tells it to stop.
+  // Its transaction stays open longer than the lease and is rolled back. Then the handler continues until its signal fires.
   outliving: async (world, { payload, ctx }) => {
     if (ctx.attempt > 1) return worked(world, { payload, ctx })
     const tx = begin(ctx)
     await ctx.complete(tx, { done: payload.key })
-    await sleep(world.incarnation.ports.timers, payload.ms)
+    await sleep(world.processRun.ports.timers, payload.ms)
     await world.link.rollback(tx).catch(() => {})
     await pass(world, ctx, OUTLIVE_MS)
     await affect(world, ctx)
@@ -118,22 +118,22 @@ export const DEFINITIONS: ReadonlyMap<Kind, JobDefinition<Payload, Payload>> = n
   (Object.keys(BEHAVIOURS) as Kind[]).map((kind) => [kind, defineJob<Payload>(kind)]),
 )
 
-/** Works for a while, unless it is told to stop. */
-async function pass({ incarnation }: HandlerWorld, ctx: JobContext, ms: number): Promise<void> {
-  await sleep(incarnation.ports.timers, ms, ctx.signal)
+/** Works for a while, unless its signal fires. */
+async function pass({ processRun }: HandlerWorld, ctx: JobContext, ms: number): Promise<void> {
+  await sleep(processRun.ports.timers, ms, ctx.signal)
   if (ctx.signal.aborted) throw ctx.signal.reason
 }
 
-/** Applies the job's effect outside of any transaction, asking again until the store has said that it is there. */
-async function affect({ incarnation, link }: HandlerWorld, ctx: JobContext): Promise<void> {
+/** Applies the job's effect outside any transaction and repeats the call until the store confirms it. */
+async function affect({ processRun, link }: HandlerWorld, ctx: JobContext): Promise<void> {
   const { id, fence, queue, attempt } = ctx
   for (;;) {
-    incarnation.tell({ ev: 'effect.begin', job: id, fence })
+    processRun.record({ ev: 'effect.begin', job: id, fence })
     try {
       await link.applyEffect({ id, fence, queue, attempt })
       return
     } catch {
-      await sleep(incarnation.ports.timers, 100, ctx.signal)
+      await sleep(processRun.ports.timers, 100, ctx.signal)
       if (ctx.signal.aborted) throw ctx.signal.reason
     }
   }

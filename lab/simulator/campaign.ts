@@ -1,5 +1,4 @@
-// Many seeds over several threads, in order, with what they came to written down as it goes: a campaign that was interrupted goes
-// on where it stopped.
+// Runs many seeds on several threads, in order, and saves the results as it goes. An interrupted campaign continues where it stopped.
 
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { Worker as Thread } from 'node:worker_threads'
@@ -11,7 +10,7 @@ export interface CampaignOptions {
   readonly from: number
   readonly count: number
   readonly threads: number
-  /** A file that keeps the summary; one of the same seeds that is there is continued. */
+  /** A file for the summary. If it holds a summary of the same seeds, that campaign is continued. */
   readonly out: string | null
   readonly onProgress?: (summary: CampaignSummary) => void
 }
@@ -19,9 +18,9 @@ export interface CampaignOptions {
 export interface CampaignSummary {
   readonly from: number
   readonly count: number
-  /** How many of the seeds have run, from the first on. */
+  /** How many seeds have run, counted from the first. */
   done: number
-  /** Of this process and, when it was continued, of those before. */
+  /** Of this process and of the processes it continues. */
   seconds: number
   readonly totals: Totals
   readonly failures: Failure[]
@@ -31,7 +30,7 @@ const RANGE = 25
 const FAILURES_MAX = 10
 const WRITE_EVERY_MS = 10_000
 
-/** Runs the seeds until all have run, or so many have failed that it is no use to go on. */
+/** Runs all seeds, or stops early after too many failures. */
 export async function runCampaign(options: CampaignOptions): Promise<CampaignSummary> {
   const summary = openSummary(options)
   const secondsBefore = summary.seconds
@@ -59,7 +58,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignSum
   return summary
 }
 
-/** One range for each thread, several times over, so that a slow one holds the others up only at the end. */
+/** Several ranges for each thread, so that a slow range delays the others only at the end. */
 async function runWave(
   threads: readonly Thread[],
   { from, count }: CampaignOptions,
@@ -111,7 +110,7 @@ function openSummary({ from, count, out }: CampaignOptions): CampaignSummary {
 
 function write({ out }: CampaignOptions, summary: CampaignSummary): void {
   if (out === null) return
-  // Whole or not at all: a file that is half written could not be continued.
+  // Written atomically: a half-written file could not be continued.
   writeFileSync(`${out}.new`, `${JSON.stringify(summary, null, 2)}\n`)
   renameSync(`${out}.new`, out)
 }

@@ -1,5 +1,5 @@
-// Chance that comes from a seed, and from nothing else. Each part of a run has a stream of its own, so that one more draw in
-// one part leaves what the others draw as it was.
+// Random numbers from a seed and nothing else. Each part of a run has its own stream, so one more draw in one part does not change
+// what the others draw.
 
 import type { Random } from '../../src/core/ports.js'
 
@@ -57,7 +57,7 @@ export class Chance implements Random {
     return list[Math.floor(this.float() * list.length)]!
   }
 
-  /** A stream of its own for a part of the run: the same name gives the same stream, whatever was drawn here. */
+  /** A separate stream for a part of the run. The same name gives the same stream, whatever was drawn here. */
   fork(part: string): Chance {
     return new Chance(`${this.#name}/${part}`)
   }

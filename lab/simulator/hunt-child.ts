@@ -1,4 +1,4 @@
-// The process of a hunt: runs seeds until one fails, and prints what they came to.
+// The process of a hunt: runs seeds until one fails, and prints the result.
 
 import { runSeeds } from './run-seeds.js'
 

@@ -14,7 +14,7 @@ export const HUNT_SEEDS_MAX = 4_000
 
 export interface Hunted {
   readonly name: string
-  /** What it may break first. */
+  /** The invariants it may break first. */
   readonly expected: readonly string[]
   /** How many schedules ran until it was found, or all of them when it was not. */
   readonly schedules: number
@@ -24,7 +24,7 @@ export interface Hunted {
   readonly message: string | null
 }
 
-/** Whether it broke what it had to break. */
+/** Whether it broke one of the expected invariants. */
 export function isFound({ invariant, expected }: Hunted): boolean {
   return invariant !== null && expected.includes(invariant)
 }

@@ -1,7 +1,7 @@
 // Makes the faults of a plan happen, and ends them.
 
 import type { ProcessEvent } from '../history/events.js'
-import type { Weather } from './link.js'
+import type { FaultPlan } from './link.js'
 import { isOrdinary, type PlannedFault } from './plan-faults.js'
 import type { Server } from './server.js'
 import type { SimulatedProcess } from './simulated-process.js'
@@ -10,7 +10,7 @@ import type { Timeline } from './timeline.js'
 export interface InjectorDeps {
   readonly timeline: Timeline
   readonly server: Server
-  readonly weather: Weather
+  readonly faultPlan: FaultPlan
   readonly processes: readonly SimulatedProcess[]
   readonly write: (event: ProcessEvent) => void
 }
@@ -21,24 +21,28 @@ const SLOW_MAX_MS = 2_500
 export function injectFaults(deps: InjectorDeps, faults: readonly PlannedFault[]): void {
   for (const fault of faults) {
     deps.timeline.after(fault.atMs, () => {
-      tell(deps, 'fault.begin', fault)
+      recordFault(deps, 'fault.begin', fault)
       const end = begin(deps, fault)
       deps.timeline.after(fault.forMs, () => {
         end()
-        tell(deps, 'fault.end', fault)
+        recordFault(deps, 'fault.end', fault)
       })
     })
   }
 }
 
-function tell({ timeline, server, write }: InjectorDeps, ev: 'fault.begin' | 'fault.end', fault: PlannedFault): void {
+function recordFault(
+  { timeline, server, write }: InjectorDeps,
+  ev: 'fault.begin' | 'fault.end',
+  fault: PlannedFault,
+): void {
   const { kind, target, index } = fault
   const about = { kind, target, index, storeAt: server.nowMs, ...(isOrdinary(kind) ? {} : { disables: target }) }
-  write({ ev, ...about, process: 'simulator', incarnation: 0, mono: timeline.nowMs })
+  write({ ev, ...about, process: 'simulator', processRun: 0, mono: timeline.nowMs })
 }
 
 /** Begins a fault and returns what ends it. */
-function begin({ server, weather, processes }: InjectorDeps, fault: PlannedFault): () => void {
+function begin({ server, faultPlan, processes }: InjectorDeps, fault: PlannedFault): () => void {
   const { kind, forMs, degree, target } = fault
   const struck = processes.find(({ name }) => name === target)
   const nothing = () => {}
@@ -53,22 +57,22 @@ function begin({ server, weather, processes }: InjectorDeps, fault: PlannedFault
       struck?.deploy(forMs)
       return nothing
     case 'cut':
-      weather.cutOff.add(target)
-      return () => void weather.cutOff.delete(target)
+      faultPlan.cutOff.add(target)
+      return () => void faultPlan.cutOff.delete(target)
     case 'lost requests':
-      weather.requestLoss = degree
+      faultPlan.requestLoss = degree
       return () => {
-        weather.requestLoss = 0
+        faultPlan.requestLoss = 0
       }
     case 'lost answers':
-      weather.answerLoss = degree
+      faultPlan.answerLoss = degree
       return () => {
-        weather.answerLoss = 0
+        faultPlan.answerLoss = 0
       }
     case 'slow':
-      weather.slow = { share: degree, maxMs: SLOW_MAX_MS }
+      faultPlan.slow = { share: degree, maxMs: SLOW_MAX_MS }
       return () => {
-        weather.slow = { share: 0, maxMs: 0 }
+        faultPlan.slow = { share: 0, maxMs: 0 }
       }
     case 'down':
       server.goDown()

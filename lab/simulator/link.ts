@@ -1,17 +1,17 @@
-// The way between one simulated process and the store. A call travels there, takes effect in one step at the store's own time, and
-// its answer travels back; either leg can be slow or lost, and then the caller cannot know which.
+// The link between one simulated process and the store. A call travels there, takes effect atomically at the store's own time, and
+// its answer travels back. Either leg can be slow or lost, and the caller cannot know which one.
 
 import { HoldfastError } from '../../src/core/errors.js'
 import type { SettledJob } from '../../src/core/job.js'
 import type { Extension, Queryable, StoreListener, Watch } from '../../src/core/job-store.js'
 import type { Store } from '../../src/core/store.js'
 import type { Chance } from './chance.js'
-import type { Incarnation } from './incarnation.js'
+import type { ProcessRun } from './process-run.js'
 import type { Effect, Server, Wake } from './server.js'
 import type { Timeline } from './timeline.js'
 
-/** How the network is at the moment, for all processes or for one. Faults change it. */
-export interface Weather {
+/** The network faults in force now, for all processes or for one. The injector changes them. */
+export interface FaultPlan {
   /** How long a leg takes. */
   legMs: { min: number; max: number }
   /** The share of legs that take up to this long instead. */
@@ -20,16 +20,16 @@ export interface Weather {
   requestLoss: number
   answerLoss: number
   wakeLoss: number
-  /** Processes nothing gets through to. */
+  /** Processes that are cut off. */
   readonly cutOff: Set<string>
 }
 
 export interface LinkDeps {
   readonly timeline: Timeline
   readonly server: Server
-  readonly weather: Weather
+  readonly faultPlan: FaultPlan
   readonly chance: Chance
-  readonly incarnation: Incarnation
+  readonly processRun: ProcessRun
   /** How long a call waits for its answer before it fails. */
   readonly deadlineMs: number
 }
@@ -59,22 +59,22 @@ export class Link {
 
   /** The store as the process sees it. */
   store(): Store {
-    const { server, incarnation } = this.#deps
+    const { server, processRun } = this.#deps
     const watched =
       <Answer extends Extension>(name: 'extend' | 'watch') =>
       async (...args: unknown[]) => {
-        const answer = (await this.#call(name, () => server.apply(name, args, incarnation.id))) as Answer
-        incarnation.lost(answer.lost)
+        const answer = (await this.#call(name, () => server.apply(name, args, processRun.id))) as Answer
+        processRun.lost(answer.lost)
         return answer
       }
     const calls = CALLS.map((name) => [
       name,
-      (...args: unknown[]) => this.#call(name, () => server.apply(name, args, incarnation.id)),
+      (...args: unknown[]) => this.#call(name, () => server.apply(name, args, processRun.id)),
     ])
     const settle: Store['settle'] = (jobs, options = {}) => {
       const tx = options.tx as Transaction | undefined
       if (tx !== undefined) return this.#settleInside(tx, jobs)
-      return this.#call('settle', () => server.apply('settle', [jobs, options], incarnation.id)) as ReturnType<
+      return this.#call('settle', () => server.apply('settle', [jobs, options], processRun.id)) as ReturnType<
         Store['settle']
       >
     }
@@ -102,7 +102,7 @@ export class Link {
   }
 
   async commit(tx: Transaction): Promise<void> {
-    await this.#call('commit', () => this.#deps.server.commit(tx.id, this.#deps.incarnation.id))
+    await this.#call('commit', () => this.#deps.server.commit(tx.id, this.#deps.processRun.id))
   }
 
   async rollback(tx: Transaction): Promise<void> {
@@ -115,21 +115,21 @@ export class Link {
   }
 
   #call(name: string, apply: () => unknown): Promise<unknown> {
-    const { timeline, incarnation, deadlineMs } = this.#deps
+    const { timeline, processRun, deadlineMs } = this.#deps
     return new Promise((resolve, reject) => {
-      if (incarnation.isDead) return
+      if (processRun.isDead) return
       const fail = (why: string) => reject(unavailable(name, why))
       const sentMs = timeline.nowMs
-      const deadline = timeline.after(deadlineMs, () => fail(`no answer within ${deadlineMs} ms`), incarnation)
+      const deadline = timeline.after(deadlineMs, () => fail(`no answer within ${deadlineMs} ms`), processRun)
       const answer = (give: () => void) => {
         this.#leg(() => {
           deadline.cancel()
           give()
-        }, incarnation)
+        }, processRun)
       }
       this.#send(() => {
-        // The deadline closes the connection. Most calls may arrive all the same and must do no harm, but an enqueue that is
-        // written after its own repetition was told that its key is taken is one no store can undo.
+        // The deadline closes the connection. Most calls may still arrive and must do no harm. But no store can undo an enqueue
+        // that is written after its own repetition was answered that its key is taken.
         if (name === 'enqueue' && timeline.nowMs - sentMs >= deadlineMs) return
         if (this.#deps.server.isDown) answer(() => fail('the connection was refused'))
         else this.#arrive(name, apply, { resolve, reject, answer })
@@ -142,15 +142,15 @@ export class Link {
     apply: () => unknown,
     back: { resolve: (value: unknown) => void; reject: (error: Error) => void; answer: (give: () => void) => void },
   ): void {
-    const { weather, incarnation, chance } = this.#deps
-    const isLost = chance.happens(weather.answerLoss)
+    const { faultPlan, processRun, chance } = this.#deps
+    const isLost = chance.happens(faultPlan.answerLoss)
     const give = (how: () => void, loss: () => void) => {
       if (!isLost) {
         back.answer(how)
         return
       }
-      incarnation.tell({ ev: 'answer.lost', to: name })
-      // A connection that breaks says so at once; one that is half open says nothing before the deadline.
+      processRun.record({ ev: 'answer.lost', to: name })
+      // A broken connection fails immediately. A half-open one fails only at the deadline.
       if (chance.happens(0.5)) back.answer(loss)
     }
     const broken = () => back.reject(unavailable(name, 'the connection broke before the answer came'))
@@ -160,29 +160,29 @@ export class Link {
     )
   }
 
-  /** To the store. Once it is on its way, the sender's death changes nothing. */
+  /** To the store. After sending, the sender's death changes nothing. */
   #send(arrive: () => void): void {
-    const { weather, chance, incarnation } = this.#deps
-    if (incarnation.isDead || chance.happens(weather.requestLoss)) return
+    const { faultPlan, chance, processRun } = this.#deps
+    if (processRun.isDead || chance.happens(faultPlan.requestLoss)) return
     this.#leg(arrive, null)
   }
 
-  #leg(arrive: () => void, owner: Incarnation | null): void {
-    const { timeline, weather, chance, incarnation } = this.#deps
-    if (weather.cutOff.has(incarnation.name)) return
-    const { legMs, slow } = weather
+  #leg(arrive: () => void, owner: ProcessRun | null): void {
+    const { timeline, faultPlan, chance, processRun } = this.#deps
+    if (faultPlan.cutOff.has(processRun.name)) return
+    const { legMs, slow } = faultPlan
     const ms = chance.happens(slow.share) ? chance.between(0, slow.maxMs) : chance.between(legMs.min, legMs.max)
     timeline.after(ms, arrive, owner)
   }
 
   #hear(listener: StoreListener, wake: Wake): void {
-    const { weather, chance, incarnation } = this.#deps
-    const isOwn = wake.caller === incarnation.id
-    if (incarnation.isDead || (!isOwn && this.#muted.has(listener)) || chance.happens(weather.wakeLoss)) return
+    const { faultPlan, chance, processRun } = this.#deps
+    const isOwn = wake.caller === processRun.id
+    if (processRun.isDead || (!isOwn && this.#muted.has(listener)) || chance.happens(faultPlan.wakeLoss)) return
     this.#leg(() => {
       if ('ready' in wake) listener.ready?.(wake.ready, isOwn && wake.isEnqueue)
       else listener.cancel?.(wake.cancel)
-    }, incarnation)
+    }, processRun)
   }
 
   #mute(listener: StoreListener, isMuted: boolean): void {

@@ -1,5 +1,5 @@
-// The order of claims, pauses and waits, held against what the memory shows at the moment of each claim: a history alone does not say
-// who else stood in line.
+// Checks the order of claims, pauses and waits against the memory store at the moment of each claim, because a history does not
+// say which other jobs were waiting.
 
 import type { ClaimRequest } from '../../src/core/job-store.js'
 import type { JobState } from '../../src/core/states.js'
@@ -7,16 +7,16 @@ import type { Job, Memory } from '../../src/stores/memory/memory.js'
 import type { Violation } from '../history/verdict.js'
 import type { AppliedCall } from './truth.js'
 
-/** Where a job stands in line: those that waited for a time or were given back before the rest, then by when they came. */
+/** A job's position in its queue: timed and released jobs come first, then the rest in order of arrival. */
 interface Place {
   readonly isFront: boolean
-  /** Those that came with one call have no order among them here: what the call was about decides it. */
+  /** Jobs that arrived with one call have no order among them here: the kind of call decides it. */
   readonly call: number
 }
 
 const VIOLATIONS_MAX = 20
 
-/** Watches who is claimed before whom. */
+/** Watches which job is claimed before which. */
 export class Order {
   readonly violations: Violation[] = []
   readonly #memory: Memory
@@ -44,7 +44,7 @@ export class Order {
     this.#places.set(job.facts.id, { isFront, call: this.#calls })
   }
 
-  /** After all changes of a call are known. */
+  /** Called after all changes of a call are known. */
   check({ name, args }: AppliedCall): void {
     if (name === 'pause') this.#paused.add(args[0] as string)
     else if (name === 'resume') this.#paused.delete(args[0] as string)
@@ -56,10 +56,10 @@ export class Order {
     }
   }
 
-  /** A failed job waits as long as its policy says, where the policy leaves nothing to chance. */
+  /** A failed job waits as long as its policy says, if the policy has no jitter. */
   waits({ facts, state, attempt, runAtMs }: Job, atMs: number): void {
     const { retry } = facts.limits
-    // `later` chooses its wait itself.
+    // `later` chooses its own wait.
     if (state !== 'retrying' || retry === undefined || retry.jitter || facts.type === 'later') return
     const factor = { fixed: 1, linear: attempt, exponential: 2 ** (attempt - 1) }[retry.backoff as string] ?? 0
     const waitMs = Math.min(retry.capMs, retry.baseMs * factor)
@@ -84,8 +84,8 @@ export class Order {
     const place = this.#places.get(one.facts.id)
     const otherPlace = this.#places.get(other.facts.id)
     if (place === undefined || otherPlace === undefined) return null
-    if (place.isFront !== otherPlace.isFront) return place.isFront ? 'had waited for its time, or was given back' : null
-    return place.call < otherPlace.call ? 'stood before it' : null
+    if (place.isFront !== otherPlace.isFront) return place.isFront ? 'had waited for its time, or was released' : null
+    return place.call < otherPlace.call ? 'was before it' : null
   }
 
   #report(invariant: Violation['invariant'], job: string, message: string): void {

@@ -1,25 +1,25 @@
-// What goes wrong in a run, and when. All of it is over when the run heals.
+// The faults of a run and their times. All of them end before the run heals.
 
 import type { Chance } from './chance.js'
 
 const KINDS = {
-  /** The process is gone from one moment to the next, and comes back later. */
+  /** The process dies without warning and is restarted later. */
   crash: [200, 3_000],
   /** SIGSTOP, then SIGCONT. */
   stop: [100, 9_000],
   /** Nothing gets through between the process and the store. */
   cut: [100, 6_000],
-  /** A share of requests, or of answers, is lost for everybody. */
+  /** A share of requests, or of answers, is lost for all processes. */
   'lost requests': [500, 5_000],
   'lost answers': [500, 5_000],
-  /** A share of legs takes up to seconds, so that calls overtake each other. */
+  /** A share of legs takes up to seconds, so calls overtake each other. */
   slow: [500, 5_000],
-  /** The store is down for everybody. */
+  /** The store is down for all processes. */
   down: [100, 6_000],
   /** The store's clock is set forward, or back. */
   'clock forward': [0, 0],
   'clock back': [0, 0],
-  /** An orderly stop and a new start: no fault, and nothing may be lost by it. */
+  /** An orderly stop and a new start. It is not a fault, and nothing may be lost by it. */
   deploy: [100, 2_000],
 } as const
 
@@ -44,7 +44,7 @@ interface FaultTerms {
   readonly schedules: number
 }
 
-/** True for what is part of ordinary operation: no lease may run out by it. */
+/** True for ordinary operation: no lease may expire because of it. */
 export function isOrdinary(kind: FaultKind): boolean {
   return kind === 'deploy'
 }
@@ -54,7 +54,7 @@ export function drawFaults(chance: Chance, terms: FaultTerms): PlannedFault[] {
   const { isFaultless, schedules } = terms
   const kinds = (Object.keys(KINDS) as FaultKind[])
     .filter((kind) => isOrdinary(kind) || (!isFaultless && chance.happens(0.35)))
-    // A tick that was due a moment ago is not due any more when the clock goes back: nobody could say which should fire.
+    // When the clock is set back, a tick that was due is no longer due, so it is undefined which ticks should fire.
     .filter((kind) => kind !== 'clock back' || schedules === 0)
     .filter((kind) => kind !== 'deploy' || chance.happens(isFaultless ? 0.8 : 0.3))
   const drawn = kinds.flatMap((kind) => Array.from({ length: chance.whole(1, 3) }, () => drawOne(chance, kind, terms)))

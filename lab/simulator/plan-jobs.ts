@@ -1,4 +1,4 @@
-// What is asked in a run: which jobs are enqueued when and how their handlers behave, and what operators do.
+// The calls of a run: which jobs are enqueued and when, how their handlers behave, and what operators do.
 
 import type { Duration } from '../../src/core/duration.js'
 import type { RetryOptions } from '../../src/core/retry.js'
@@ -11,10 +11,10 @@ export type Kind =
   | ('instant' | 'quick' | 'slow' | 'long' | 'flaky' | 'failing' | 'dropping' | 'snoozing' | 'later')
   | ('transactional' | 'outliving' | 'stuck' | 'poison' | 'blocking' | 'tick')
 
-/** Jobs that cost leases: they take their process down, block it, or hold a transaction open for too long. */
+/** Jobs that cost leases: they kill their process, block it, or hold a transaction open for too long. */
 export type Harmful = 'poison' | 'blocking' | 'outliving'
 
-/** What a job carries: who it is to the run, and what its handler is to do. */
+/** A job's payload: its name in the run and what its handler does. */
 export interface Payload {
   readonly key: string
   readonly effect: 'in transaction' | 'outside' | 'none'
@@ -38,12 +38,12 @@ export interface PlannedJob {
   readonly onParentDead: 'cancel' | 'run'
 }
 
-/** Something somebody does at some time. */
+/** One call at one time. */
 export type PlannedAct =
   | {
       readonly act: 'enqueue'
       readonly atMs: number
-      /** Which process does it, if it is there; otherwise the next. */
+      /** The process that does it; if it is down, the next one. */
       readonly process: number
       readonly jobs: readonly PlannedJob[]
       readonly isTogether: boolean
@@ -54,7 +54,7 @@ export type PlannedAct =
       readonly act: 'cancel' | 'requeue' | 'discard' | 'update'
       readonly atMs: number
       readonly process: number
-      /** Which of the jobs that are there, from 0 up to 1. */
+      /** Chooses one of the existing jobs, from 0 up to 1. */
       readonly which: number
       readonly priority: number
     }
@@ -70,7 +70,7 @@ interface ActTerms {
   readonly healMs: number
   readonly leaseMs: number
   readonly harmful: readonly Harmful[]
-  /** Whether the store's clock goes back: then a key may be free for good before its time comes again. */
+  /** Whether the store's clock is set back. Then a key may be freed before its time comes again. */
   readonly goesBack: boolean
 }
 
@@ -80,7 +80,7 @@ export function drawActs(chance: Chance, terms: ActTerms): PlannedAct[] {
     ...(['instant', 'quick', 'quick', 'quick', 'quick', 'slow', 'slow', 'long', 'flaky', 'flaky'] as const),
     ...(['failing', 'dropping', 'snoozing', 'later', 'transactional', 'transactional', 'stuck'] as const),
   ]
-  // Each run has some kinds only: what is rare among many is common among few.
+  // Each run has only some kinds, so that rare combinations become common.
   const kinds = usual.filter(() => chance.happens(0.6))
   const drawer = new JobDrawer(chance, terms, kinds.length === 0 ? ['quick'] : kinds)
   const acts: PlannedAct[] = []
@@ -97,7 +97,7 @@ export function drawActs(chance: Chance, terms: ActTerms): PlannedAct[] {
   return acts
 }
 
-/** Jobs beside one that takes its process down: again and again they are in the same hands. */
+/** Jobs beside one that kills its process: the same process holds them again and again. */
 function drawCompany(chance: Chance, drawer: JobDrawer, { atMs, queue }: { atMs: number; queue: string }): PlannedAct {
   const jobs = Array.from({ length: chance.pick([0, 1, 4, 8]) }, () => ({
     ...drawer.draw('quick'),

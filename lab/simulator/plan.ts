@@ -1,5 +1,5 @@
-// What one seed stands for: which processes there are, what is asked of them, and what goes wrong. Each kind of fault is on or off
-// for a whole run and has its own rate, so that rare combinations come up, and so do runs in which nothing goes wrong at all.
+// The plan of one seed: its processes, their calls and the faults. Each kind of fault is on or off for a whole run and has its own
+// rate. So rare combinations occur, and so do runs without faults.
 
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
 import { Chance } from './chance.js'
@@ -15,7 +15,7 @@ export interface PlannedProcess {
   readonly prefetch: number
   readonly pollMinMs: number
   readonly queues: readonly string[]
-  /** Whether anybody listens to its events: much is not made otherwise. */
+  /** Whether it has an event listener: without one, most events are not made. */
   readonly isHeard: boolean
 }
 
@@ -44,11 +44,11 @@ export interface Plan {
   readonly acts: readonly PlannedAct[]
   readonly faults: readonly PlannedFault[]
   readonly harmful: readonly Harmful[]
-  /** Virtual time from which on nothing goes wrong any more. */
+  /** Virtual time after which no fault happens. */
   readonly healMs: number
 }
 
-/** One run in so many has no faults. */
+/** The share of runs without faults. */
 const FAULTLESS_SHARE = 0.2
 
 /** The plan of a seed, always the same one. */
@@ -67,7 +67,7 @@ export function drawPlan(seed: number): Plan {
   return {
     seed,
     leaseMs,
-    // Living workers beat every third of a lease, and may have to try again.
+    // Workers extend every third of a lease and may have to try again.
     holdMs: Math.ceil(leaseMs / 2) + 1_000,
     deadlineMs,
     enqueueTimeoutMs: chance.whole(3_000, 12_000),
@@ -87,14 +87,14 @@ function drawProcesses(chance: Chance): PlannedProcess[] {
   const count = chance.pick([2, 2, 2, 3, 4])
   return Array.from({ length: count }, (_, index) => ({
     name: `p${index}`,
-    // Clocks of machines are wrong, and nothing may depend on them: that is no fault.
+    // The clocks of machines are wrong in every run, because nothing may depend on them. It does not count as a fault.
     skewMs: chance.happens(0.5) ? chance.between(-3_600_000, 3_600_000) : chance.between(-50, 50),
     rate: 1 + chance.between(-0.005, 0.005),
     hasWorker: index === 0 || chance.happens(0.75),
     concurrency: chance.whole(1, 6),
     prefetch: chance.pick([0, 2, 20]),
     pollMinMs: chance.pick([50, 300, 1_000]),
-    // One serves all queues, so that every job finds somebody.
+    // One process serves all queues, so that every job has a worker.
     queues: index === 0 || chance.happens(0.6) ? QUEUES : [chance.pick(QUEUES)],
     isHeard: chance.happens(0.3),
   }))
@@ -108,7 +108,7 @@ function drawSchedules(chance: Chance, slots: number): PlannedSchedule[] {
     catchUp: chance.pick(['skip', 'latest', 'all'] as const),
     overlap: chance.pick(['allow', 'skip'] as const),
     queue: chance.pick(QUEUES),
-    // Ticks go before other jobs: two schedules of long ones would leave a worker of few slots no time for anything else.
+    // Ticks run before other jobs. Two schedules with long jobs would leave a worker with few slots no time for anything else.
     ms: chance.pick([5, 200, slots > 2 ? 4_000 : 600]),
   }))
 }

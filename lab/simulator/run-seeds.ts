@@ -4,13 +4,13 @@ import { simulate } from './simulate.js'
 import { addTotals, type Failure, failureOf, noTotals, type Totals, totalsOf } from './tally.js'
 import type { SeedRange } from './thread.js'
 
-/** What a range came to. */
+/** The result of a range. */
 export interface RangeResult extends SeedRange {
   readonly totals: Totals
   readonly failures: readonly Failure[]
 }
 
-/** Failing runs a range keeps the stories of. */
+/** The number of failing runs whose stories a range keeps. */
 const FAILURES_MAX = 3
 
 export async function runSeeds(

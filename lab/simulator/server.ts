@@ -1,5 +1,5 @@
-// The simulated store's server: the real memory store with a clock of its own, which can be down, and what it tells those who
-// listen. A call is applied at once and completely; the way to it and back is the link's (link.ts).
+// The simulated server: the real memory store with its own clock, its downtime and its notifications. A call is applied
+// atomically. The way there and back is simulated by link.ts.
 
 import { HoldfastError } from '../../src/core/errors.js'
 import { type Lease, leaseOf, type SettledJob } from '../../src/core/job.js'
@@ -9,11 +9,11 @@ import type { Expired } from '../../src/core/upkeep-store.js'
 import { type Memory, newMemory } from '../../src/stores/memory/memory.js'
 import { storeOver } from '../../src/stores/memory/store.js'
 import type { HistoryEvent } from '../history/events.js'
-import { EPOCH_MS } from './incarnation.js'
+import { EPOCH_MS } from './process-run.js'
 import type { Timeline } from './timeline.js'
 import { Truth } from './truth.js'
 
-/** What is told to everybody who listens, and whose call caused it; null when an open transaction or a wake did. */
+/** A notification to all listeners, and whose call caused it; null when an open transaction or a wake did. */
 export type Wake = ({ readonly ready: string; readonly isEnqueue: boolean } | { readonly cancel: string }) & {
   readonly caller: string | null
 }
@@ -23,13 +23,13 @@ export interface Effect extends Lease {
   readonly attempt: number
 }
 
-/** Calls that can change a job: after these the truth is looked at. */
+/** Calls that can change a job. After each of them the memory is compared. */
 const CHANGING: ReadonlySet<string> = new Set([
   ...['enqueue', 'claim', 'extend', 'settle', 'promote', 'fire'],
   ...['cancel', 'requeue', 'discard', 'update', 'pause', 'resume', 'stepBulk'],
 ])
 
-/** How long a transaction stays open of which nothing more is heard. */
+/** How long a transaction stays open after its process is gone. */
 const OPEN_MS_MAX = 8_000
 
 /** The one server of a run. */
@@ -41,7 +41,7 @@ export class Server {
   readonly #listeners = new Set<(wake: Wake) => void>()
   readonly #effects = new Set<string>()
   readonly #transactions = new Map<string, { settled: SettledJob; effect: Effect }>()
-  /** Jobs whose row an open transaction has locked: others pass it over. */
+  /** Jobs whose row an open transaction has locked. Other calls skip them. */
   readonly #locked = new Set<string>()
   #jumpedMs = 0
   #isDown = false
@@ -53,8 +53,8 @@ export class Server {
     this.truth = new Truth(this.memory, write)
     this.#store = storeOver(this.memory, { now: () => this.nowMs })
     this.#store.listen({
-      ready: (ready, isEnqueue) => this.#tell({ ready, isEnqueue, caller: this.#caller }),
-      cancel: (cancel) => this.#tell({ cancel, caller: this.#caller }),
+      ready: (ready, isEnqueue) => this.#notify({ ready, isEnqueue, caller: this.#caller }),
+      cancel: (cancel) => this.#notify({ cancel, caller: this.#caller }),
     })
   }
 
@@ -81,17 +81,17 @@ export class Server {
     this.#upSinceMs = this.#timeline.nowMs
   }
 
-  /** Hears what the store tells on its own. Returns the function that ends it. */
+  /** Receives the store's notifications. Returns the function that ends it. */
   listen(hear: (wake: Wake) => void): () => void {
     this.#listeners.add(hear)
     return () => void this.#listeners.delete(hear)
   }
 
-  #tell(wake: Wake): void {
+  #notify(wake: Wake): void {
     for (const hear of this.#listeners) hear(wake)
   }
 
-  /** Applies a call of the store's contract. Its effect is there when this returns, its answer a little later. */
+  /** Applies a call of the store's contract. Its effect is visible when this returns; its answer comes later. */
   apply(name: string, args: readonly unknown[], caller: string): Promise<unknown> {
     const call = this.#store[name as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>
     const atMs = this.nowMs
@@ -104,7 +104,7 @@ export class Server {
     return name === 'expired' ? answer.then((expired) => this.#withUpTime(expired as Expired)) : answer
   }
 
-  /** The same call without the rows that an open transaction has locked, where it passes those over. */
+  /** The same call without the rows that an open transaction has locked, if this call skips locked rows. */
   #passingOver(name: string, args: readonly unknown[]): readonly unknown[] {
     const isRescue = name === 'settle' && (args[1] as { onlyExpired?: boolean } | undefined)?.onlyExpired === true
     if (this.#locked.size === 0 || !(isRescue || name === 'extend')) return args
@@ -116,7 +116,7 @@ export class Server {
     this.#store.wake(queues)
   }
 
-  // Living workers must get the chance to extend after an outage, which the memory store alone never has.
+  // After an outage, living workers must be able to extend first. The memory store alone never has outages.
   #withUpTime(expired: Expired): Expired {
     const upMs = this.#timeline.nowMs - this.#upSinceMs
     const jobs = expired.jobs.filter(({ id }) => !this.#locked.has(id))
@@ -131,7 +131,7 @@ export class Server {
     this.truth.effect({ job, fence, attempt, inTransaction: false }, this.nowMs)
   }
 
-  /** Settles a job inside an open transaction: says whether the lease holds, and changes nothing before the commit. */
+  /** Settles a job inside an open transaction: returns whether the lease holds, and changes nothing before the commit. */
   settleInside(tx: string, [settled]: readonly SettledJob[], attempt: number): SettleResult[] {
     const lease = leaseOf(settled!)
     const { id, fence } = lease
@@ -141,12 +141,12 @@ export class Server {
     }
     this.#transactions.set(tx, { settled: settled!, effect: { ...lease, attempt } })
     this.#locked.add(id)
-    // Of a process that is gone, or cut off, its connection ends some time later.
+    // The connection of a process that is gone or cut off ends some time later.
     this.#timeline.after(OPEN_MS_MAX, () => this.rollback(tx))
     return [{ ...lease, result: 'settled', state: 'succeeded' }]
   }
 
-  /** Ends a transaction without a trace. */
+  /** Rolls a transaction back. */
   rollback(tx: string): void {
     const open = this.#transactions.get(tx)
     if (open === undefined) return

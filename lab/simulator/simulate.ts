@@ -1,4 +1,4 @@
-// One run: everything a seed stands for, from the first process's start to the last one's end, and the verdict on it.
+// One run: a seed's whole plan, from the first process's start to the last one's end, and the verdict.
 
 import { createHash } from 'node:crypto'
 import { isHoldfastError } from '../../src/core/errors.js'
@@ -10,42 +10,42 @@ import { Actors, LATE_MS } from './acts.js'
 import { DEFINITIONS } from './behaviours.js'
 import { Chance } from './chance.js'
 import { injectFaults } from './injector.js'
-import type { Weather } from './link.js'
+import type { FaultPlan } from './link.js'
 import { drawPlan, type Plan } from './plan.js'
 import { isOrdinary } from './plan-faults.js'
 import { Server } from './server.js'
 import { SimulatedProcess } from './simulated-process.js'
 import { Timeline } from './timeline.js'
 
-/** What a run came to. */
+/** The result of a run. */
 export interface Simulation {
   readonly plan: Plan
   readonly history: readonly HistoryEvent[]
   readonly verdict: Verdict
-  /** Of the checker, and of those who watched the order of claims and the end of the processes. */
+  /** Violations found by the checker and by the watchers of claim order and of the ends of processes. */
   readonly violations: readonly Violation[]
   /** How many events of virtual time happened, and how much of it passed. */
   readonly steps: number
   readonly virtualMs: number
 }
 
-/** How long after the heal every job must have finished, in virtual time, beside the time that the jobs of ticks take. */
+/** How long after the heal every job must have finished, in virtual time, without the time that the jobs of ticks take. */
 const DRAIN_MS = 120_000
-/** How long after that a lease that ran out may stand: a hold, a look, and processes that crash again by poison. */
+/** How long an expired lease may remain after that: a hold, one round of rescue, and processes that poison crashes again. */
 const RESCUE_MS = 30_000
-/** Schedules go on for so long after the heal; what is due in the time before the last look must have fired. */
+/** How long schedules go on after the heal. Ticks due before the last round must have fired. */
 const SCHEDULES_MS = 11_500
-/** A worker looks every five seconds at the latest, and a call without an answer ends after 1.5. */
-const LATENESS = { boundMs: 15_000, graceMs: 1_000, recoverMs: 8_000, toldMs: 6_000 }
+/** A worker polls every five seconds at the latest, and a call without an answer ends after 1.5 s. */
+const LATENESS = { boundMs: 15_000, graceMs: 1_000, recoverMs: 8_000, noticeMs: 6_000 }
 const CLOSE_MS = 60_000
 const LOOK_MS = 200
 
-/** Runs the schedule of events that the seed stands for. The same seed gives the same history, bit for bit. */
+/** Runs the schedule of a seed. The same seed gives the same history, bit for bit. */
 export async function simulate(seed: number): Promise<Simulation> {
   return new Run(drawPlan(seed)).run()
 }
 
-/** What tells two histories apart. */
+/** A hash of a history. */
 export function hashOf(history: readonly HistoryEvent[]): string {
   const hash = createHash('sha256')
   for (const event of history) hash.update(`${JSON.stringify(event)}\n`)
@@ -58,7 +58,7 @@ class Run {
   readonly #server: Server
   readonly #processes: readonly SimulatedProcess[]
   readonly #actors: Actors
-  readonly #weather: Weather
+  readonly #faultPlan: FaultPlan
   readonly #history: HistoryEvent[] = []
   readonly #violations: Violation[] = []
   readonly #spans = new Map<string, { from: number; to: number }>()
@@ -73,7 +73,7 @@ class Run {
     this.#drainMs = DRAIN_MS + tickWorkMs(plan)
     this.#timeline = new Timeline(chance.fork('timeline'))
     this.#server = new Server(this.#timeline, write)
-    this.#weather = {
+    this.#faultPlan = {
       legMs: plan.legMs,
       slow: { share: 0, maxMs: 0 },
       requestLoss: 0,
@@ -81,7 +81,7 @@ class Run {
       wakeLoss: plan.wakeLoss,
       cutOff: new Set(),
     }
-    const deps = { timeline: this.#timeline, server: this.#server, weather: this.#weather, plan, chance, write }
+    const deps = { timeline: this.#timeline, server: this.#server, faultPlan: this.#faultPlan, plan, chance, write }
     this.#processes = plan.processes.map((planned) => new SimulatedProcess(deps, planned))
     this.#actors = new Actors({ timeline: this.#timeline, server: this.#server, processes: this.#processes, plan })
     injectFaults({ ...deps, processes: this.#processes }, plan.faults)
@@ -110,12 +110,12 @@ class Run {
     const options = { cron: `*/${everyMs / 1_000} * * * * *`, job, payload, queue, catchUp, overlap, maxAttempts: 5 }
     this.#actors.insist(async ({ holdfast }) => {
       const { nextAt } = await holdfast.schedule(name, options)
-      // The call may have been asked again after a lost answer: the first that was applied counts from its own time on.
+      // The call may have been repeated after a lost answer. The first one that was applied counts from its own time on.
       this.#spans.set(name, { from: nextAt!.getTime(), to: Number.POSITIVE_INFINITY })
     })
   }
 
-  /** From here on nothing goes wrong, but for poison that is still about. */
+  /** From here on no fault happens, except by remaining poison. */
   #heal(): void {
     this.#healedAt = this.#server.nowMs
     const timeline = this.#timeline
@@ -125,7 +125,7 @@ class Run {
     timeline.after(LOOK_MS, () => this.#watch())
   }
 
-  /** A pause that was late on its way may have come after its own end. */
+  /** A delayed pause may arrive after its own resume. */
   #resumeQueues(): void {
     for (const act of this.#plan.acts) {
       if (act.act === 'pause') this.#actors.insist(({ holdfast }) => holdfast.resume(act.queue))
@@ -135,7 +135,7 @@ class Run {
   #endSchedules(): void {
     for (const { name } of this.#plan.schedules) {
       const span = this.#spans.get(name)
-      // A look comes every ten seconds at the latest, and most ticks fire at their time.
+      // Schedules are read every ten seconds at the latest, and most ticks fire on time.
       if (span !== undefined) this.#spans.set(name, { from: span.from, to: this.#server.nowMs - SCHEDULES_MS })
       this.#actors.insist(({ holdfast }) => holdfast.unschedule(name).catch(unlessGone))
     }
@@ -162,11 +162,11 @@ class Run {
   }
 
   #hangs(name: string): void {
-    const message = `${name} was asked to stop ${CLOSE_MS / 1_000} s ago and has not come to its end`
+    const message = `${name} was asked to stop ${CLOSE_MS / 1_000} s ago and has not ended`
     this.#violations.push({ invariant: 'I14', job: null, message })
   }
 
-  /** Where nothing goes wrong, no lease runs out, whether somebody noticed or not. */
+  /** In a run without faults no lease may expire, noticed or not. */
   #checkLate(): void {
     const { late } = this.#server.truth
     if (late === null || this.#faults().length > 0) return
@@ -203,15 +203,15 @@ class Run {
 }
 
 /**
- * How long the jobs of all ticks take one after another. A clock that jumps makes a minute's worth of them due at once, and when
- * their worker is lost with them they run one at a time.
+ * How long the jobs of all ticks take one after another. A clock jump makes a minute's worth of them due together. If their worker
+ * is lost with them, they run one at a time.
  */
 function tickWorkMs({ schedules, faults, healMs }: Plan): number {
   const jumped = faults.reduce((sumMs, { kind, degree }) => sumMs + (kind === 'clock forward' ? degree : 0), 0)
   return schedules.reduce((sumMs, { everyMs, ms }) => sumMs + ((healMs + SCHEDULES_MS + jumped) / everyMs) * ms, 0)
 }
 
-/** A call that is asked again after a lost answer may find it done. */
+/** A call that is repeated after a lost answer may find its work done. */
 function unlessGone(error: unknown): void {
   if (!isHoldfastError(error, 'schedule_not_found')) throw error
 }

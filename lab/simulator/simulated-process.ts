@@ -1,28 +1,27 @@
-// One simulated process over all its lives: the real client, worker and upkeep, started, crashed, stopped in order and started
-// again.
+// One simulated process over all its runs: the real client, worker and upkeep, started, crashed, stopped in order and started again.
 
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
 import type { ProcessEvent } from '../history/events.js'
 import { handlersOf } from './behaviours.js'
 import type { Chance } from './chance.js'
-import { Incarnation } from './incarnation.js'
-import { Link, type Weather } from './link.js'
+import { type FaultPlan, Link } from './link.js'
 import type { Plan, PlannedProcess } from './plan.js'
+import { ProcessRun } from './process-run.js'
 import type { Server } from './server.js'
 import type { Timeline } from './timeline.js'
 
 export interface StageDeps {
   readonly timeline: Timeline
   readonly server: Server
-  readonly weather: Weather
+  readonly faultPlan: FaultPlan
   readonly plan: Plan
   readonly chance: Chance
   readonly write: (event: ProcessEvent) => void
 }
 
-/** What is there of a process while it lives. */
+/** A process while it is up. */
 export interface Living {
-  readonly incarnation: Incarnation
+  readonly processRun: ProcessRun
   readonly holdfast: Holdfast
 }
 
@@ -35,7 +34,7 @@ export class SimulatedProcess {
   readonly #planned: PlannedProcess
   readonly #chance: Chance
   #number = 0
-  #incarnation: Incarnation | null = null
+  #processRun: ProcessRun | null = null
   #living: Living | null = null
   /** Set while it is not to be started again. */
   #isOver = false
@@ -47,43 +46,43 @@ export class SimulatedProcess {
     this.#chance = deps.chance.fork(planned.name)
   }
 
-  /** Its client, once it is connected and until it is asked to stop. */
+  /** Its client, from the connection until it stops. */
   get living(): Living | null {
     return this.#living
   }
 
-  /** True when nothing of it runs. */
+  /** True when the process is down. */
   get isDown(): boolean {
-    return this.#incarnation === null
+    return this.#processRun === null
   }
 
   start(): void {
-    if (this.#incarnation !== null || this.#isOver) return
-    const { timeline, server, weather, plan, write } = this.#deps
+    if (this.#processRun !== null || this.#isOver) return
+    const { timeline, server, faultPlan, plan, write } = this.#deps
     const { name, skewMs, rate } = this.#planned
     const number = ++this.#number
     const chance = this.#chance.fork(`life ${number}`)
-    const incarnation = new Incarnation({ timeline, chance, name, number, skewMs, rate, write })
+    const processRun = new ProcessRun({ timeline, chance, name, number, skewMs, rate, write })
     const { deadlineMs } = plan
-    const link = new Link({ timeline, server, weather, chance: chance.fork('link'), incarnation, deadlineMs })
-    this.#incarnation = incarnation
-    this.#connect(incarnation, link).catch(() => {
-      // The store is away: the process ends with an error, and whoever watches over it starts it again.
-      if (!incarnation.isDead) this.crash(START_AGAIN_MS)
+    const link = new Link({ timeline, server, faultPlan, chance: chance.fork('link'), processRun, deadlineMs })
+    this.#processRun = processRun
+    this.#connect(processRun, link).catch(() => {
+      // The store is away. The process ends with an error, and its supervisor starts it again.
+      if (!processRun.isDead) this.crash(START_AGAIN_MS)
     })
   }
 
-  async #connect(incarnation: Incarnation, link: Link): Promise<void> {
+  async #connect(processRun: ProcessRun, link: Link): Promise<void> {
     const { plan } = this.#deps
     const { hasWorker, concurrency, prefetch, pollMinMs: pollMin, queues, isHeard, name } = this.#planned
     const holdfast = await openHoldfast(link.store(), {
-      ports: incarnation.ports,
+      ports: processRun.ports,
       name,
       upkeep: { hold: plan.holdMs },
       enqueueTimeout: plan.enqueueTimeoutMs,
     })
-    this.#living = { incarnation, holdfast }
-    // It was told to end while it was connecting.
+    this.#living = { processRun, holdfast }
+    // It was ended while it was connecting.
     if (this.#isOver) return this.end()
     if (isHeard) holdfast.on(() => {})
     if (!hasWorker) return
@@ -92,33 +91,33 @@ export class SimulatedProcess {
       this.crash(this.#chance.between(200, 1_500))
     }
     const block = (ms: number) => {
-      this.#tellDown(incarnation)
-      incarnation.stop(ms)
-      this.#deps.timeline.after(ms, () => this.#tellUp(incarnation), incarnation)
+      this.#recordDown(processRun)
+      processRun.stop(ms)
+      this.#deps.timeline.after(ms, () => this.#recordUp(processRun), processRun)
     }
-    const handlers = handlersOf({ incarnation, link, crash, block })
+    const handlers = handlersOf({ processRun, link, crash, block })
     const { leaseMs: lease, drainMs: drain } = plan
     await holdfast.worker({ handlers, queues, concurrency, prefetch, pollMin, lease, drain }).start()
-    this.#tellUp(incarnation)
+    this.#recordUp(processRun)
   }
 
-  /** Its worker takes jobs from here on, unless it is to end. */
-  #tellUp(incarnation: Incarnation): void {
-    if (this.#living?.incarnation !== incarnation) return
+  /** Its worker takes jobs from here on, unless it is stopping. */
+  #recordUp(processRun: ProcessRun): void {
+    if (this.#living?.processRun !== processRun) return
     const { queues, concurrency: slots } = this.#planned
-    const serves = { worker: incarnation.id, of: this.name, queues, types: null, slots }
-    incarnation.tell({ ev: 'worker.up', storeAt: this.#deps.server.nowMs, ...serves })
+    const serves = { worker: processRun.id, of: this.name, queues, types: null, slots }
+    processRun.record({ ev: 'worker.up', storeAt: this.#deps.server.nowMs, ...serves })
   }
 
-  #tellDown(incarnation: Incarnation | null): void {
-    incarnation?.tell({ ev: 'worker.down', storeAt: this.#deps.server.nowMs, worker: incarnation.id })
+  #recordDown(processRun: ProcessRun | null): void {
+    processRun?.record({ ev: 'worker.down', storeAt: this.#deps.server.nowMs, worker: processRun.id })
   }
 
-  /** Ends it at once, and starts it again after a while. */
+  /** Crashes it, and starts it again after a while. */
   crash(restartMs: number): void {
-    this.#tellDown(this.#incarnation)
-    this.#incarnation?.crash()
-    this.#incarnation = null
+    this.#recordDown(this.#processRun)
+    this.#processRun?.crash()
+    this.#processRun = null
     this.#living = null
     this.#deps.timeline.after(restartMs, () => this.start())
   }
@@ -128,33 +127,33 @@ export class SimulatedProcess {
     const living = this.#living
     if (living === null) return
     this.#living = null
-    this.#tellDown(living.incarnation)
+    this.#recordDown(living.processRun)
     void living.holdfast.close().then(() => {
-      if (this.#exit(living.incarnation)) this.#deps.timeline.after(restartMs, () => this.start())
+      if (this.#exit(living.processRun)) this.#deps.timeline.after(restartMs, () => this.start())
     })
   }
 
-  /** Stands still for so long. */
+  /** Pauses it for this long. */
   stop(ms: number): void {
-    this.#incarnation?.stop(ms)
+    this.#processRun?.stop(ms)
   }
 
   /** Ends it in order for good. */
   end(): void {
     this.#isOver = true
     const living = this.#living
-    // A deploy that is under way comes to its own end.
+    // A deploy in progress ends by itself.
     if (living === null) return
     this.#living = null
-    this.#tellDown(living.incarnation)
-    void living.holdfast.close().then(() => this.#exit(living.incarnation))
+    this.#recordDown(living.processRun)
+    void living.holdfast.close().then(() => this.#exit(living.processRun))
   }
 
-  /** The process exits once everything is closed: what was left to do then is never done. False when it is gone already. */
-  #exit(incarnation: Incarnation): boolean {
-    if (this.#incarnation !== incarnation) return false
-    incarnation.crash()
-    this.#incarnation = null
+  /** The process exits once everything is closed; remaining work is never done. Returns false when it is already gone. */
+  #exit(processRun: ProcessRun): boolean {
+    if (this.#processRun !== processRun) return false
+    processRun.crash()
+    this.#processRun = null
     return true
   }
 }

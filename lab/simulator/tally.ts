@@ -1,6 +1,6 @@
-// What many runs came to, added up.
+// The results of many runs, added up.
 
-import { smallestOffender, tellStory } from '../history/story.js'
+import { smallestOffender, writeStory } from '../history/story.js'
 import type { Violation } from '../history/verdict.js'
 import { isOrdinary } from './plan-faults.js'
 import { hashOf, type Simulation } from './simulate.js'
@@ -24,12 +24,12 @@ export interface Totals {
   faults: Record<string, number>
 }
 
-/** A run in which something broke. */
+/** A run with a violation. */
 export interface Failure {
   readonly seed: number
   readonly hash: string
   readonly violations: readonly Violation[]
-  /** The life of the job in question that has the shortest story, or null when it is about no job. */
+  /** The timeline of the job with the shortest story, or null when no violation names a job. */
   readonly story: string | null
 }
 
@@ -86,7 +86,7 @@ export function addTotals(totals: Totals, more: Totals): void {
   for (const [kind, count] of Object.entries(faults)) totals.faults[kind] = (totals.faults[kind] ?? 0) + count
 }
 
-/** What broke in a run; null when nothing did. */
+/** The violations of a run; null when there are none. */
 export function failureOf({ plan, history, verdict, violations }: Simulation): Failure | null {
   if (violations.length === 0) return null
   const job = smallestOffender(history, { ...verdict, violations })
@@ -94,6 +94,6 @@ export function failureOf({ plan, history, verdict, violations }: Simulation): F
     seed: plan.seed,
     hash: hashOf(history),
     violations: violations.slice(0, VIOLATIONS_SHOWN),
-    story: job === null ? null : tellStory(history, job),
+    story: job === null ? null : writeStory(history, job),
   }
 }

@@ -9,7 +9,7 @@ export interface SeedRange {
   readonly count: number
 }
 
-// Nobody reads the stacks of simulated errors, and taking them is a good part of the cost of an error.
+// The stacks of simulated errors are never read, and taking them is a large part of an error's cost.
 Error.stackTraceLimit = 0
 
 parentPort?.on('message', async (range: SeedRange) => {

@@ -1,14 +1,13 @@
-// Virtual time: what is to happen lies in a heap, one thing happens after the other, and between two of them every promise
-// that can go on has gone on. Nothing waits for real time, and no real input or output takes part, so the order is the same
-// each time.
+// Virtual time. Events lie in a heap and happen one after the other. Between two events every promise that can continue has
+// continued. Nothing waits for real time, and there is no real input or output, so the order is the same each time.
 
 import type { Timer } from '../../src/core/ports.js'
 import type { Chance } from './chance.js'
 
-/** Whose doing something is. What belongs to a dead owner never happens; a stopped one finds it when it goes on. */
+/** The owner of an event. Events of a dead owner never happen. Events of a paused owner happen when it resumes. */
 export interface Owner {
   readonly isDead: boolean
-  /** Virtual time until which the owner stands still. */
+  /** Virtual time until which the owner is paused. */
   readonly stoppedUntilMs: number
 }
 
@@ -20,12 +19,12 @@ interface Event extends Timer {
   readonly owner: Owner | null
 }
 
-/** A run that gets here does not come to an end. */
+/** A run that reaches this count does not end. */
 const EVENTS_MAX = 3_000_000
-/** What a stopped owner missed comes in the order it would have come, before anything else of the moment it goes on. */
+/** Events that a paused owner missed happen in their original order, before any other event of the moment it resumes. */
 const MISSED_TIE = 1e-9
 
-/** The one line of time of a run. */
+/** The timeline of a run. */
 export class Timeline {
   readonly #chance: Chance
   readonly #heap: Event[] = []
@@ -61,7 +60,7 @@ export class Timeline {
     return event
   }
 
-  /** Lets time pass until `isOver` says so after an event, or nothing is left to happen. Rejects with what an event throws. */
+  /** Lets time pass until `isOver` returns true after an event, or no events are left. Rejects with what an event throws. */
   run(isOver: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const step = (): void => {
@@ -74,8 +73,8 @@ export class Timeline {
           reject(error as Error)
           return
         }
-        // The queue of microtasks runs dry before the next tick, also of those that microtasks add: all promises that can
-        // go on have gone on. That costs a tenth of a turn of the event loop.
+        // All microtasks run before the next tick, also those that microtasks add. So all promises that can continue have
+        // continued. That costs a tenth of a turn of the event loop.
         queueMicrotask(next)
       }
       const next = () => process.nextTick(step)

@@ -1,5 +1,5 @@
-// What the store really did: after each call the memory is compared with what it was before, so that nobody has to believe the
-// code under test about its own effects. Each difference is an event of the history.
+// What the store really did. After each call the memory is compared with its state before, so that no code under test is trusted
+// about its own effects. Each difference is an event of the history.
 
 import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
 import type { JobState } from '../../src/core/states.js'
@@ -12,12 +12,12 @@ import { Order } from './order.js'
 export interface AppliedCall {
   readonly name: string
   readonly args: readonly unknown[]
-  /** Who asked: a process and the number of its life. */
+  /** The caller: a process and the number of its run. */
   readonly caller: string
   readonly atMs: number
 }
 
-/** A job as it was when it was last looked at. */
+/** A job as it was at the last comparison. */
 interface Seen {
   state: JobState
   fence: number
@@ -45,7 +45,7 @@ type Unnumbered = StoreEvent extends infer Event
 export class Truth {
   readonly order: Order
   readonly blame: Blame
-  /** The first lease that had run out when something was heard of it again. */
+  /** The first lease that had expired before it was extended or settled. */
   late: { readonly job: string; readonly byMs: number } | null = null
   readonly #memory: Memory
   readonly #write: (event: HistoryEvent) => void
@@ -90,7 +90,7 @@ export class Truth {
     let seen = this.#seen.get(id)
     if (seen === undefined) {
       seen = look(job)
-      // Claimed as it was written: first it was ready.
+      // Claimed as it was written: record it as ready first.
       if (job.state === 'running') seen = { ...seen, state: 'ready', fence: 0, attempt: 0, leasedUntilMs: null }
       this.#seen.set(id, seen)
       this.#stored(job, seen.state, call, tx)
@@ -165,7 +165,7 @@ export class Truth {
       attempts: job.attempt,
       crashes: job.crashes,
       notBefore: job.runAtMs,
-      // Also where the word was left out: what takes a lease back as lost names no worker's settlement.
+      // Also without the flag: a call that takes back a lost lease names no worker's settlement.
       rescued: onlyExpired || isRescue(call, job.facts.id),
     } as const
     this.#add(event, call.atMs)
@@ -244,7 +244,7 @@ function hasChanged(seen: Seen, job: Job): boolean {
 function fenceAsked({ args }: AppliedCall, id: string, heldFence: number): number | null {
   if (!Array.isArray(args[0])) return null
   const own = (args[0] as { id: string; fence: number }[]).filter((lease) => lease.id === id)
-  // A worker that claimed a job it had lost before may name both leases: the one that holds is enough.
+  // A worker that claimed a job it had lost before may name both leases. One that holds is enough.
   const lease = own.find(({ fence }) => fence === heldFence) ?? own[0]
   return lease?.fence ?? null
 }
@@ -257,7 +257,7 @@ function isRescue({ args }: AppliedCall, id: string): boolean {
 const marks = new Map<string, Marked>()
 const MARKS_MAX = 10_000
 
-/** Payloads are read once: most of them stay the same for a job's whole life. */
+/** Payloads are parsed once, because most of them never change. */
 function markOf(payload: string): Marked {
   let mark = marks.get(payload)
   if (mark === undefined) {

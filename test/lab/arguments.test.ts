@@ -1,4 +1,4 @@
-// The benchmark's command line: what cannot be followed is said at once.
+// The benchmark's command line: mistakes are reported before anything runs.
 
 import { describe, expect, test } from 'vitest'
 import { choose, readArguments, UsageError } from '../../lab/bench/arguments.js'

@@ -49,7 +49,7 @@ describe('the plan of faults', () => {
     expect(plan.map(({ index }) => index)).toEqual(plan.map((_, index) => index))
   })
 
-  test('is narrowed to the kinds asked for', () => {
+  test('is limited to the chosen kinds', () => {
     const only = settingsOf({ ...OPTIONS, only: ['deploy'] })
     const calm = settingsOf({ ...OPTIONS, isCalm: true })
 
@@ -81,13 +81,13 @@ describe('what the store’s triggers wrote', () => {
     expect(steps(change('jobs_insert', { facts, word: 'q' }))).toEqual([])
   })
 
-  test('is seen by others from its commit on', () => {
+  test('is visible to others from its commit on', () => {
     const [late] = stepOf([change('ready_insert', { committed: 900 })])
 
     expect(late).toMatchObject({ at: 5, committedAt: 900 })
   })
 
-  test('says so when the clock was set during its transaction', () => {
+  test('reports when the clock was set during its transaction', () => {
     const [usual] = stepOf([change('ready_insert', { began: 1 })])
     const [ahead] = stepOf([change('ready_insert', { began: 5 - 600_000 })])
     const [back] = stepOf([change('ready_insert', { began: 5 + 300_000 })])
@@ -99,7 +99,7 @@ describe('what the store’s triggers wrote', () => {
     ])
   })
 
-  test('tells a rescue by the fence that moved on', () => {
+  test('shows a rescue by the fence that moved on', () => {
     const left = change('running_delete', { fence: 3 })
 
     const [rescue] = stepOf([left, change('ready_insert', { fence: 4 })])

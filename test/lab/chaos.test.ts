@@ -9,7 +9,7 @@ import { PLANTS } from '../../lab/chaos/plants.js'
 import type { ChaosResult } from '../../lab/chaos/run.js'
 
 const CLI = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url))
-// Two minutes on two free cores; how long it takes under load is not what is tested.
+// Two minutes on two free cores. How long it takes under load is not tested.
 const PATIENCE_MS = 900_000
 const WAIT = { timeout: 60_000, interval: 5 }
 
@@ -93,7 +93,7 @@ describe('under chaos', () => {
   )
 
   // A check that can't fail proves nothing: each of these mistakes is in the worker processes of its run.
-  // Jobs whose attempts are not counted run again at once and for ever: a few of them keep all workers busy.
+  // Jobs whose attempts are not counted run again immediately and for ever: a few of them keep all workers busy.
   test.each([
     ['attempts are not counted', ['--calm', '--jobs', '60', '--seconds', '5']],
     ['rescue leases that hold', ['--calm', '--jobs', '600', '--seconds', '8']],
@@ -115,7 +115,7 @@ describe('under chaos', () => {
     ['as soon as it has begun', () => vi.waitUntil(async () => (await readdir(folder)).length > 0, WAIT), []],
     ['when its workers are up', (child: ChildProcess) => once(child.stderr!, 'data'), ['holdfast-chaos']],
   ])(
-    'a run that is told to end leaves no server, no worker and no disk behind: %s',
+    'a run that is interrupted leaves no server, no worker and no disk behind: %s',
     async (_, isTime, left) => {
       const env = { ...process.env, TMPDIR: folder }
       const child = spawn(process.execPath, [CLI, 'chaos'], { env, stdio: ['ignore', 'ignore', 'pipe'] })

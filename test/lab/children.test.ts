@@ -23,7 +23,7 @@ function start(code: string, deadlineMs = 20_000): Child {
 }
 
 describe('a child', () => {
-  test('is told things and heard from, whichever comes first', async () => {
+  test('receives messages and sends them, in either order', async () => {
     const child = start(`
       process.send({ kind: 'ready', n: JSON.parse(process.argv[2]).n })
       process.on('message', ({ kind, n }) => {
@@ -39,12 +39,12 @@ describe('a child', () => {
     expect([ready.n, second.n, first.n]).toEqual([41, 3, 2])
   })
 
-  test('that ends without a word fails whoever waits for one, then and later', async () => {
+  test('that ends without a message fails everyone who waits for one, then and later', async () => {
     const child = start('process.exit(7)')
 
     await expect(child.hear('ready')).rejects.toThrow('the child ended with 7')
     await expect(child.hear('ready')).rejects.toThrow('the child ended with 7')
-    child.tell({ kind: 'start' })
+    child.send({ kind: 'start' })
   })
 
   test('is killed at its deadline', async () => {

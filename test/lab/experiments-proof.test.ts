@@ -45,7 +45,7 @@ describe('the proofs', () => {
     await ended
   })
 
-  /** The rows a proof finds after `sql`, which is taken back. */
+  /** The rows a proof finds after `sql`, which is rolled back. */
   async function found(name: ProofName, sql: string): Promise<number> {
     await client.query('BEGIN')
     try {
@@ -63,7 +63,7 @@ describe('the proofs', () => {
   const run = (mark: string, fence: number, atMs: number, word = 'succeeded') =>
     `INSERT INTO experiment.runs VALUES ('${mark}', '${ID}', ${fence}, 1, '${word}', ${atMs}, 1)`
 
-  test('find an accepted job that is nowhere, and none that succeeded or died', async () => {
+  test('find an accepted job that is missing, and none that succeeded or died', async () => {
     expect(await found('lost', accepted)).toBe(1)
     expect(await found('lost', `${accepted};${finished}`)).toBe(0)
     expect(await found('lost', `${accepted};${dead}`)).toBe(0)
@@ -104,7 +104,7 @@ describe('the proofs', () => {
     expect(await found('overlapping', `${first};${run('began', 2, 60)}`)).toBe(0)
   })
 
-  test('a line that a kill tore apart is left out of the records', async () => {
+  test('an incomplete line of a killed process is skipped', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-records-'))
     const path = join(folder, 'runs')
     await writeFile(path, `began ${ID} 1 1 fast 10.000 4\nbegan ${ID} 2 2 fast 20.000 4\nended ${ID} 2 2 do`)
@@ -117,7 +117,7 @@ describe('the proofs', () => {
 })
 
 describe('a histogram', () => {
-  test('gives percentiles at most two in a hundred too high, and the largest as it was', () => {
+  test('gives percentiles at most 2 % too high, and the exact maximum', () => {
     const histogram = new Histogram()
     for (let ms = 1; ms <= 10_000; ms++) histogram.add(ms / 10)
 
@@ -166,7 +166,7 @@ describe('the bound', () => {
     expect(nameBound(evidence(1.95, [wait('IO', 'WalSync', 3)]))).toMatch(/^Processor time: machine 1\.95 of 2 cores/)
   })
 
-  test('is what connections wait for most when there is', () => {
+  test('is what connections wait for most when processors are idle', () => {
     const waits = [wait('Client', 'ClientRead', 9), wait('CPU', 'running', 5), wait('LWLock', 'WALWrite', 2)]
 
     expect(nameBound(evidence(1, waits))).toMatch(/^LWLock WALWrite \(holdfast settle jobs\): /)
@@ -193,7 +193,7 @@ describe('a page', () => {
   const machine = { cpu: 'some processor', cores: 2, node: 'v20.20.2' }
   const facts = { name: 'drain', form: 'long', seed: 3, date: '2026-11-16T01:00:00Z', tookSeconds: 9.6, machine }
 
-  test('gets the figures of a run in place of the last ones, and keeps its other words', () => {
+  test('gets the figures of a run in place of the last ones, and keeps its other text', () => {
     const page = 'Before.\n<!-- run -->\nold figures\n<!-- end of run -->\nAfter.'
 
     const filled = replaceSection(page, renderRun(result, { ...facts, postgres: '18.4' }, 'results'), 'drain.md')

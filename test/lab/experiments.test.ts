@@ -1,5 +1,5 @@
-// The short form of every experiment, as the built command runs it, on the server of the test run. What is asserted are the promises;
-// how fast anything was is nobody's business here.
+// The short form of every experiment, as the built command runs it, on the server of the test run. Promises are asserted; speed is
+// not.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -31,7 +31,7 @@ interface Document {
   }[]
 }
 
-// Two at a time: each starts processes of its own, and what they watch needs its share of the machine.
+// Two at a time: each starts its own processes and needs a share of the machine.
 const AT_ONCE = 2
 let underWay = 0
 const waiting: (() => void)[] = []
@@ -122,11 +122,11 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
 
     expect(document.settings.config).toMatchObject({ minutes: 0.05, rate: 200 })
     expect(keptPromises(document)).toEqual(
-      expect.arrayContaining(['as many ended as were accepted', 'jobs die of nothing but used-up attempts']),
+      expect.arrayContaining(['as many ended as were accepted', 'jobs die only of used-up attempts']),
     )
   })
 
-  test('flapping: jobs outlive the outage of what they need, and none dies', async (context) => {
+  test('flapping: jobs outlive the outage of their dependency, and none dies', async (context) => {
     const document = await runShort(context, 'flapping')
 
     for (const row of document.rows) {
@@ -143,7 +143,7 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
     expect(document.rows.find(({ what }) => what === 'without')!.dead).toBe(0)
   })
 
-  test('timed: every timed job runs while the backlog is still there', async (context) => {
+  test('timed: every timed job runs while the backlog lasts', async (context) => {
     const document = await runShort(context, 'timed')
 
     const [row] = document.rows
@@ -163,7 +163,7 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
     expect(document.rows.map(({ concurrency }) => concurrency)).toEqual([4, 32])
   })
 
-  test('retention: a day with thousands of live jobs goes while jobs run, and none of them is lost', async (context) => {
+  test('retention: a day with thousands of live jobs is dropped while jobs run, and none of them is lost', async (context) => {
     const document = await runShort(context, 'retention')
 
     expect(keptPromises(document)).toEqual(
@@ -184,7 +184,7 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
 })
 
 describe('the command', () => {
-  test('--list names the eleven, each with what it asks', { timeout: 60_000 }, async (context) => {
+  test('--list names the eleven, each with its question', { timeout: 60_000 }, async (context) => {
     const { code, stdout } = await run(context, ['--list', '--json'])
 
     expect(code).toBe(0)
@@ -199,7 +199,7 @@ describe('the command', () => {
     [['sustained', '--rate', '0'], /rate must be a whole number from 1 /],
     [['sustained', '--minutes', '0.01'], /minutes must be a number from 0\.05 to 600/],
     [[], /say which experiment/],
-  ])('%j is a mistake in usage, told before anything is started', { timeout: 60_000 }, async (args, message) => {
+  ])('%j is a mistake in usage, reported before anything is started', { timeout: 60_000 }, async (args, message) => {
     const child = spawn(process.execPath, [MAIN, 'experiment', ...args], { stdio: ['ignore', 'ignore', 'pipe'] })
     let stderr = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => {

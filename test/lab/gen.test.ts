@@ -21,7 +21,7 @@ describe('the generated load', () => {
     expect(jobs(5)).not.toEqual(jobs(6))
   })
 
-  test('has the shares and durations it was told', () => {
+  test('has the shares and durations of its options', () => {
     const jobs = Array.from({ length: 20_000 }, (_, seq) => jobAt(1, seq))
 
     for (const kind of KINDS) {
@@ -36,7 +36,7 @@ describe('the generated load', () => {
     expect(new Set(jobs.map(({ key }) => key)).size).toBe(jobs.length)
   })
 
-  test('takes shares as text and says what is wrong with them', () => {
+  test('takes shares as text and reports mistakes in them', () => {
     expect(readShares('fast=3,poison=1')).toEqual({ fast: 3, slow: 0, flapping: 0, poison: 1, long: 0 })
     expect(() => readShares('quick=1')).toThrow(/quick=1/)
     expect(() => readShares('fast=0')).toThrow(/above 0/)
@@ -44,7 +44,7 @@ describe('the generated load', () => {
 })
 
 describe('the generator', () => {
-  test('enqueues every job once and writes down what it asked before it was answered', async () => {
+  test('enqueues every job once and records each call before its answer', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-gen-'))
     const holdfast = await connect('memory:')
     const record = join(folder, 'record.jsonl')
@@ -79,7 +79,7 @@ describe('the generator', () => {
 
     const { latenciesMs } = await produce(target, { callAt, perSecond: 1_000, callers: 1, recorder: null })
 
-    // One caller: the second and third wait for the first, and that wait is theirs as well.
+    // One caller: the second and third wait for the first, and that wait counts for them.
     expect(latenciesMs.every((ms) => ms > 150)).toBe(true)
   })
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { checkHistory } from '../../lab/history/check.js'
 import type { HistoryEvent, JobClaimed, JobSettled, JobStored, RunBegun, StoreEvent } from '../../lab/history/events.js'
-import { smallestOffender, tellStory } from '../../lab/history/story.js'
+import { smallestOffender, writeStory } from '../../lab/history/story.js'
 import type { Invariant } from '../../lab/history/verdict.js'
 
 type Loose<E> = Partial<Omit<E, 'ev'>>
@@ -19,7 +19,7 @@ const RUN: RunBegun = {
   limits: [],
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }
-const TOLD = { process: 'p', incarnation: 1, mono: 1 } as const
+const TOLD = { process: 'p', processRun: 1, mono: 1 } as const
 
 /** Parts of a history about the job `a` unless they say otherwise; times and orders are given where they matter. */
 const run = (changes: Loose<RunBegun> = {}): HistoryEvent => ({ ...RUN, ...changes })
@@ -84,7 +84,7 @@ const handler = (ev: 'started' | 'lost_lease', fence: number, mono: number, atte
 const schedule = (catchUp: 'all' | 'skip', to = 4_000) => ({
   schedules: [{ name: 's', everyMs: 1_000, from: 1_000, to, catchUp }],
 })
-/** A whole short life of a job, so that nothing but the mistake is wrong. */
+/** A complete short life of a job, so that only the mistake is wrong. */
 const life = (job: string, at: number, changes: Loose<JobStored> = {}): HistoryEvent[] => [
   ask(job),
   stored(at, { job, ...changes }),
@@ -109,7 +109,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ['I1', 'an accepted job has no id', [run(), fault, ask('a'), ok('a', null)]],
   ['I1', 'a stored job is gone at the end', [...taken, settled(20, 1, 'succeeded'), ok('a', 'a')]],
   ['I1', 'a waiting job is something else at the end without a cause', [...begun, final('cancelled')]],
-  ['I2', 'a job has a key nobody asked for', [run(), fault, stored(1), claimed(10, 1), ...done]],
+  ['I2', 'a job has a key that no producer made', [run(), fault, stored(1), claimed(10, 1), ...done]],
   ['I2', 'a job has neither key nor tick', [run(), fault, stored(1, { key: null }), claimed(10, 1), ...done]],
   ['I2', 'two jobs for one key', [...taken, ...done, ...life('b', 30, { key: 'a' })]],
   ['I2', 'a job was stored twice', [...taken, stored(15), ...done]],
@@ -127,7 +127,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ['I3', 'claimed while leased', [...taken, claimed(15, 2, 2), settled(20, 2, 'succeeded', { attempts: 2 }), final()]],
   [
     'I3',
-    'rescued before the lease ran out',
+    'rescued before the lease expired',
     [...taken, rescued(500, 1), claimed(510, 2, 2), settled(520, 2, 'succeeded', { attempts: 2, crashes: 1 }), final()],
   ],
   ['I3', 'leased by another clock than the store’s', [...begun, claimed(10, 1, 1, { leasedUntil: 5_000 }), ...done]],
@@ -135,7 +135,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ['I3', 'cancelled out of the hands of its worker', [...taken, operated(15, 'cancel'), final('cancelled', 'a', 0)]],
   [
     'I4',
-    'settled by a fence that is over',
+    'settled by an old fence',
     [
       ...[
         ...taken,
@@ -148,7 +148,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ],
   [
     'I4',
-    'extended by a fence that is over',
+    'extended by an old fence',
     [
       ...[
         ...taken,
@@ -251,11 +251,11 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
     [run(), fault, ask('a'), stored(1, { effect: 'outside' }), claimed(10, 1), ...done],
   ],
   ['I6', 'two effects under one fence', [...taken, effect(11, 1, false), effect(12, 1, false), ...done]],
-  ['I6', 'an effect under a fence nobody had', [...taken, effect(11, 9, false), ...done]],
+  ['I6', 'an effect under a fence that was never given', [...taken, effect(11, 9, false), ...done]],
   ['I7', 'a tick missed', [run(schedule('all')), fault, ...ticks(1_000, 3_000)]],
   [
     'I7',
-    'a tick missed by a policy that would have let it go a minute later',
+    'a tick missed by a policy that allows it only a minute later',
     [run(schedule('skip')), fault, ...ticks(1_000, 3_000)],
   ],
   [
@@ -379,7 +379,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ],
   [
     'I10',
-    'a retry passed by a later job of its group',
+    'a retry overtaken by a later job of its group',
     [
       ...[
         run({ ordered: ['g'] }),
@@ -435,7 +435,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ],
   [
     'I12',
-    'a lease ran out without a fault',
+    'a lease expired without a fault',
     [
       ...[run({ faults: [] }), ask('a'), stored(1), claimed(10, 1), rescued(1_100, 1), claimed(1_200, 2, 2)],
       ...[settled(1_300, 2, 'succeeded', { attempts: 2, crashes: 1 }), final()],
@@ -485,7 +485,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ['I14', 'a job finished too late', [...begun, claimed(70_000, 1), settled(70_010, 1, 'succeeded'), final()]],
   [
     'I14',
-    'a lease was taken back too late',
+    'a lease was rescued too late',
     [
       ...begun,
       claimed(51_000, 1),
@@ -583,7 +583,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ],
   [
     'I16',
-    'a cancel that was asked for was ignored',
+    'a requested cancel was ignored',
     [
       ...taken,
       operated(15, 'ask to cancel'),
@@ -598,14 +598,14 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
     'I17',
     'a job waited beside an idle worker',
     [
-      run({ lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 0, toldMs: 1_000 } }),
+      run({ lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 0, noticeMs: 1_000 } }),
       { ...TOLD, ev: 'worker.up', storeAt: 0, worker: 'w', of: 'w', queues: ['q'], types: null, slots: 1 },
       ...[fault, ask('a'), stored(1), claimed(9_000, 1), settled(9_010, 1, 'succeeded'), final()],
     ],
   ],
   [
     'I18',
-    'a fault was taken for a refusal',
+    'a fault was reported as a refusal',
     [run(), fault, ask('a'), { ...TOLD, ev: 'enqueue.info', key: 'a', job: null, isRefused: true }],
   ],
   [
@@ -633,7 +633,7 @@ describe('the history checker, on histories with one mistake', () => {
     expect(checkHistory([...taken, ...done]).violations).toEqual([])
   })
 
-  test('a tick without a job is fine when the last one ended between the look of its transaction and its record', () => {
+  test('a tick without a job is fine when the last job ended between the read and the record of its transaction', () => {
     const skipped = (at: number): HistoryEvent => ({ ...tick(at, null, 3_000), tx: '9' }) as HistoryEvent
     const events = [run(schedule('all')), fault, ...ticks(1_000, 2_000)]
 
@@ -644,7 +644,7 @@ describe('the history checker, on histories with one mistake', () => {
     expect(late.violations.map(({ invariant }) => invariant)).toEqual(['I7'])
   })
 
-  test('a late tick may be let go where the policy says so', () => {
+  test('a late tick may be skipped if the policy allows it', () => {
     const events = [run(schedule('skip')), fault, ...ticks(1_000), ...ticks(70_000)]
 
     expect(checkHistory(events).violations).toEqual([])
@@ -654,7 +654,7 @@ describe('the history checker, on histories with one mistake', () => {
 describe('whether a run counts', () => {
   const busy = { jobs: 1, expiries: 1, unknownAnswers: 1 }
 
-  test('says what was missing', () => {
+  test('reports what was missing', () => {
     const faults = [
       { index: 0, kind: 'kill' },
       { index: 1, kind: 'pause' },
@@ -709,7 +709,7 @@ describe('the story of a violation', () => {
     const verdict = checkHistory(more)
 
     const job = smallestOffender(more, verdict)
-    const story = tellStory(more, 'a')
+    const story = writeStory(more, 'a')
 
     expect(job).toBe('b')
     const places = [

@@ -20,11 +20,11 @@ describe('the history checker, on valid histories', () => {
       counts.requeues += verdict.redeliveries.afterRequeue
     }
 
-    // Histories in which little happens would prove little.
+    // A history with few events proves little.
     for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(500)
   }, 60_000)
 
-  test('reads the events of one witness in the order of the store, however they come', () => {
+  test('reads the events of one witness in the order of the store, in whatever order they arrive', () => {
     const events = validHistory(7)
 
     const verdict = checkHistory(

@@ -6,10 +6,10 @@ import type { HistoryEvent, JobStored, RunBegun, StoreEvent } from '../../lab/hi
 const RUN: RunBegun = {
   ...{ ev: 'run', seed: '1', commit: null, leaseMs: 1_000, rescueMs: 100_000, healedAt: 90_000, drainMs: 100_000 },
   ...{ faults: [{ index: 0, kind: 'cut' }], schedules: [], limits: [] },
-  lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 2_000, toldMs: 3_000 },
+  lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 2_000, noticeMs: 3_000 },
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }
-const TOLD = { process: 'chaos', incarnation: 1, mono: 1 } as const
+const TOLD = { process: 'chaos', processRun: 1, mono: 1 } as const
 const up = (storeAt = 0, changes: object = {}): HistoryEvent => {
   return {
     ...{ ...TOLD, ev: 'worker.up', storeAt, worker: 'w', of: 'worker-1', queues: ['q'], types: ['t'], slots: 1 },
@@ -44,7 +44,7 @@ const promoted = (job: string, at: number): StoreEvent => ({ ev: 'promoted', ord
 const ends = (job: string, at: number): HistoryEvent[] => [claimed(job, at), settled(job, at + 10, at), final(job)]
 /** Stored and immediately claimed and done. */
 const parent = (job: string, at: number): HistoryEvent[] => [...stored(job, at), ...ends(job, at + 1)]
-/** Given back, not started: the attempt does not count. */
+/** Released, not started: the attempt does not count. */
 const releases = (job: string, ...times: number[]): HistoryEvent[] => {
   return times.flatMap((at) => [claimed(job, at), settled(job, at + 10, at, { to: 'ready', attempts: 0 })])
 }
@@ -62,7 +62,7 @@ const LATE: readonly (readonly [string, readonly HistoryEvent[]])[] = [
     ],
   ],
   [
-    'its parents have finished, and nobody let it go on',
+    'its parents have finished, and it stayed blocked',
     [
       ...[
         up(),
@@ -82,7 +82,7 @@ const LATE: readonly (readonly [string, readonly HistoryEvent[]])[] = [
     ],
   ],
   [
-    'given back again and again, and never started',
+    'released again and again, and never started',
     [up(), ...cut, ...stored('a', 100), ...releases('a', 3_000, 6_000, 9_000, 12_000, 15_000), ...ends('a', 18_000)],
   ],
   [
@@ -101,20 +101,20 @@ const LATE: readonly (readonly [string, readonly HistoryEvent[]])[] = [
     ],
   ],
   [
-    'a fault that struck somebody else',
+    'a fault that affected another process',
     [up(), fault('fault.begin', 50, 'worker-2'), ...stored('a', 100), ...ends('a', 20_000)],
   ],
 ]
 
 const IN_TIME: readonly (readonly [string, readonly HistoryEvent[]])[] = [
   ['claimed within the bound', [up(), ...cut, ...stored('a', 100), ...ends('a', 5_000)]],
-  ['nobody was there', [up(18_000), ...cut, ...stored('a', 100), ...ends('a', 20_000)]],
+  ['no worker was up', [up(18_000), ...cut, ...stored('a', 100), ...ends('a', 20_000)]],
   [
     'its worker was gone',
     [up(), down(200), ...cut, ...stored('a', 100), up(18_000, { worker: 'v' }), ...ends('a', 20_000)],
   ],
-  ['nobody takes its queue', [up(0, { queues: ['r'] }), ...cut, ...stored('a', 100), ...ends('a', 20_000)]],
-  ['nobody knows its type', [up(0, { types: ['u'] }), ...cut, ...stored('a', 100), ...ends('a', 20_000)]],
+  ['no worker serves its queue', [up(0, { queues: ['r'] }), ...cut, ...stored('a', 100), ...ends('a', 20_000)]],
+  ['no worker knows its type', [up(0, { types: ['u'] }), ...cut, ...stored('a', 100), ...ends('a', 20_000)]],
   [
     'its queue was paused',
     [
@@ -154,7 +154,7 @@ const IN_TIME: readonly (readonly [string, readonly HistoryEvent[]])[] = [
     [up(), fault('fault.begin', 50, 'all'), ...stored('a', 100), fault('fault.end', 15_000), ...ends('a', 20_000)],
   ],
   [
-    'everybody was short of time',
+    'the machine was overloaded',
     [
       up(),
       ...cut,
@@ -211,7 +211,7 @@ describe('the history checker, on jobs that could have been started', () => {
     expect(violationsOf(events, run)).toEqual([])
   })
 
-  test('finds a job that nobody ever took beside the one that says it is unfinished', () => {
+  test('finds a job that was never claimed, beside the report that it is unfinished', () => {
     const events = [up(), ...cut, ...stored('a', 100), ...parent('b', 30_000)]
     const left: HistoryEvent = { ev: 'final', job: 'a', key: 'a', state: 'ready', attempts: 0, reason: null }
 
@@ -239,7 +239,7 @@ describe('the history checker, on jobs that were done', () => {
     final('a'),
   ]
 
-  test('finds one that was settled late by a worker that was whole', () => {
+  test('finds one that was settled late by a healthy worker', () => {
     expect(violationsOf(doneAt(9_000))).toEqual(['I17 a'])
   })
 
@@ -254,7 +254,7 @@ describe('the history checker, on jobs that were done', () => {
 describe('the history checker, on days past their retention', () => {
   const day = { ev: 'final day', day: '2026-01-01', isGone: true, leftovers: 3, left: 3 } as const
 
-  test('finds one that is still there, and one whose living jobs went with it', () => {
+  test('finds one that was not dropped, and one that was dropped with its live jobs', () => {
     const kept = violationsOf([...cut, { ...day, isGone: false }])
     const lost = violationsOf([...cut, { ...day, left: 2 }])
 
@@ -263,14 +263,14 @@ describe('the history checker, on days past their retention', () => {
   })
 })
 
-test('the history checker finds an enqueue that a fault had refused for good', () => {
+test('the history checker finds an enqueue that a fault refused as not retryable', () => {
   const info = { ...TOLD, ev: 'enqueue.info', key: 'a', job: null } as const
 
   expect(violationsOf([...cut, ask('a'), { ...info, isRefused: true }])).toEqual(['I18 null'])
   expect(violationsOf([...cut, ask('a'), info])).toEqual([])
 })
 
-describe('the history checker, on handlers whose lease was taken back', () => {
+describe('the history checker, on handlers whose lease was rescued', () => {
   const effect = (at: number): StoreEvent => {
     return { ev: 'effect', order: at, at, job: 'a', fence: 200, attempt: 1, inTransaction: false }
   }
@@ -285,11 +285,11 @@ describe('the history checker, on handlers whose lease was taken back', () => {
     { ...final('a'), attempts: 2 } as StoreEvent,
   ]
 
-  test('finds one that went on long after, its process whole', () => {
+  test('finds one that continued for long in a healthy process', () => {
     expect(violationsOf([...cut, ...taken, effect(9_500)])).toEqual(['I15 a'])
   })
 
-  test('finds nothing where it ended soon, or its process stood still', () => {
+  test('finds nothing where it ended soon, or its process was paused', () => {
     const stopped = [fault('fault.begin', 300, 'worker-1'), fault('fault.end', 7_000)]
 
     expect(violationsOf([...cut, ...taken, effect(7_000)])).toEqual([])

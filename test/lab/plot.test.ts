@@ -1,4 +1,4 @@
-// Figures: where ticks stand, and what is drawn.
+// Figures: the places of ticks, and what is drawn.
 
 import { describe, expect, test } from 'vitest'
 import { drawFigure, type Figure } from '../../lab/plot.js'
@@ -157,7 +157,7 @@ describe('a figure', () => {
     expect(svg).not.toContain('<circle')
   })
 
-  test('without any point is drawn all the same', () => {
+  test('without any point is drawn anyway', () => {
     const svg = drawFigure({
       title: 'Nothing',
       x: { label: 's', scale: 'even' },

@@ -1,4 +1,4 @@
-// The rows that are written by the set for large tables are those that the product writes.
+// Rows written in bulk for large tables are the same as the product's own.
 
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -35,7 +35,7 @@ afterAll(async () => {
   await server.end()
 })
 
-/** The rows of a table as they are but for what is each job's own, of which only remains whether it is there. */
+/** The rows of a table, in which a job's own values are reduced to whether they are present. */
 async function rowsOf(table: string): Promise<object[]> {
   const { rows } = await client.query(`SELECT * FROM holdfast.${table}`)
   return rows.map((row: Record<string, unknown>) =>
@@ -96,7 +96,7 @@ describe('seeded rows', () => {
     for (const row of finished) expect(row).toEqual(finished[0])
   })
 
-  test('are spread over the queues, which are known afterwards, and can be drained', async () => {
+  test('are spread over the queues, which then exist, and can be drained', async () => {
     await empty()
     const names = ['left', 'right', 'middle']
     await seedReady(client, 600, names)

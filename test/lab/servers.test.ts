@@ -1,4 +1,4 @@
-// The servers tests are made with: a pair that switches roles, and a pooler in front.
+// The servers of the tests: a pair that switches roles, and a pooler in front.
 
 import pg from 'pg'
 import { afterAll, describe, expect, test } from 'vitest'

@@ -8,7 +8,7 @@ import { Timeline } from '../../lab/simulator/timeline.js'
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8]
 
 describe('virtual time', () => {
-  test('every promise that can go on has gone on before the next event', async () => {
+  test('every promise that can continue has continued before the next event', async () => {
     const timeline = new Timeline(new Chance('test'))
     const seen: string[] = []
     const hop = async (name: string) => {
@@ -25,7 +25,7 @@ describe('virtual time', () => {
     expect(timeline.nowMs).toBe(2)
   })
 
-  test('what belongs to the dead never happens, and what a stopped owner missed comes in its order', async () => {
+  test('events of a dead owner never happen, and events that a paused owner missed happen in order', async () => {
     const timeline = new Timeline(new Chance('test'))
     const seen: string[] = []
     const stopped = { isDead: false, stoppedUntilMs: 10 }
@@ -66,7 +66,7 @@ describe('a simulated run', () => {
     expect(new Set(hashes).size).toBe(2)
   }, 60_000)
 
-  test('over a few seeds has crashes, leases that ran out, lost answers, ticks, effects, and breaks nothing', async () => {
+  test('over a few seeds has crashes, expired leases, lost answers, ticks, effects, and no violation', async () => {
     const runs: Simulation[] = []
     for (let seed = 1; seed <= 120; seed++) runs.push(await simulate(seed))
 

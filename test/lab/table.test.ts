@@ -5,7 +5,7 @@ import type { Result } from '../../lab/bench/run.js'
 import { summariseAll } from '../../lab/bench/summary.js'
 import { formatTable } from '../../lab/bench/table.js'
 
-test('text stands to the left, numbers to the right, and a dash for nothing', () => {
+test('text is on the left, numbers on the right, a dash stands for no value', () => {
   const rows = [
     { name: 'a', speed: 12_345.6, share: 0.257 },
     { name: 'long one', speed: null, share: 1 },
@@ -38,7 +38,7 @@ describe('summaries', () => {
     deadTuples: null,
   })
 
-  test('are medians over the rounds, for each job where that is asked', () => {
+  test('are medians over the rounds, for each job where requested', () => {
     const [ours] = summariseAll([result('ours', 1, 300), result('ours', 2, 100), result('ours', 3, 200)], [], order)
 
     expect(ours).toMatchObject({

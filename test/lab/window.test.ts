@@ -1,4 +1,4 @@
-// Windows over a worker that goes on draining.
+// Windows over a worker that keeps draining.
 
 import { describe, expect, test } from 'vitest'
 import { WindowClock, type WindowRequest } from '../../lab/bench/growth/window.js'
@@ -41,7 +41,7 @@ describe('a window', () => {
     expect((await window).jobs).toBe(1)
   })
 
-  test('leaves out claims that were under way when it began, and those that found nothing', async () => {
+  test('leaves out claims in progress when it began, and those that found no jobs', async () => {
     const clock = new WindowClock()
     const before = claim({ sentMs: performance.now() - 1, tookMs: 7 })
 
@@ -54,7 +54,7 @@ describe('a window', () => {
     expect(await window).toMatchObject({ claimsMs: [3], claimedJobs: 10 })
   })
 
-  test('that waits for jobs begins when the first claim that finds some is sent', async () => {
+  test('that waits for jobs begins when the first claim that finds jobs is sent', async () => {
     const clock = new WindowClock()
 
     const window = clock.window(request({ jobs: 10, fromClaim: true }))

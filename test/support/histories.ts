@@ -47,7 +47,7 @@ class Play {
   play(steps: number): HistoryEvent[] {
     this.#events.push({
       process: 'chaos',
-      incarnation: 1,
+      processRun: 1,
       mono: 0,
       ev: 'fault.begin',
       kind: 'kill',
@@ -104,8 +104,8 @@ class Play {
     this.#events.push({ ...event, order: ++this.#order, at: this.#at } as StoreEvent)
   }
 
-  #told(): { process: string; incarnation: number; mono: number } {
-    return { process: 'worker', incarnation: 1, mono: ++this.#mono }
+  #told(): { process: string; processRun: number; mono: number } {
+    return { process: 'worker', processRun: 1, mono: ++this.#mono }
   }
 
   #open(): Played[] {

@@ -1,4 +1,4 @@
-// Everybody in the table, by the name given on the command line.
+// All contenders, by their names on the command line.
 
 import type { ContenderModule } from '../contender.js'
 import { bareSql } from './bare-sql.js'
@@ -16,7 +16,7 @@ export const CONTENDERS: Readonly<Record<string, ContenderModule>> = {
   'bullmq-redis': bullmqRedis,
 }
 
-/** Whether a contender is somebody else's queue, to be installed first. */
+/** Whether a contender is a peer that must be installed first. */
 export function isPeer(name: string): boolean {
   return name !== 'holdfast' && name !== 'bare-sql'
 }

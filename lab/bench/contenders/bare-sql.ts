@@ -1,5 +1,5 @@
 // The limit: a loop of bare statements over the same tables, with no client, no worker, no heartbeat and no retries around it.
-// Nothing built on this layout can be faster; what Holdfast adds is the distance to it.
+// Nothing built on this layout can be faster. The difference is what Holdfast adds.
 
 import pg from 'pg'
 import { idMaker } from '../../../src/core/id.js'
@@ -21,8 +21,7 @@ WITH written AS (
 INSERT INTO bare.ready (id, position, since, priority, moved, queue, type)
 SELECT id, position, created_at, 0, false, 'default', 'noop' FROM written`
 
-// With a key on each job, as the layout has it: the key in a table of its own, and in the job's options so that settling
-// knows whom to free.
+// With a key on each job, as in the layout: the key in its own table, and in the job's options so that settling can free it.
 const ENQUEUE_KEYED = `
 WITH input AS MATERIALIZED (
   SELECT id, payload, key FROM unnest($1::uuid[], $2::json[], $3::text[]) AS input (id, payload, key)

@@ -1,4 +1,4 @@
-// BullMQ on Redis and on PostgreSQL, in its best documented settings. The two differ in where they connect to.
+// BullMQ on Redis and on PostgreSQL, in its best documented settings. The two differ only in the connection.
 
 import type { Contender, ContenderModule, Feature } from '../contender.js'
 import { loadPeer, QUEUE, versionOf } from './peers.js'
@@ -8,7 +8,7 @@ const SLOTS = 64
 const POOL = 20
 
 const SETTINGS =
-  'addBulk() for bulk; 64 at once; finished jobs removed, but for results; keys: jobId; failed jobs retried without a wait'
+  'addBulk() for bulk; 64 slots; finished jobs removed, but for results; keys: jobId; failed jobs retried without a wait'
 const LACKS = 'finished jobs are not kept'
 
 export const bullmqRedis: ContenderModule = {
@@ -44,7 +44,7 @@ export const bullmqPostgres: ContenderModule = {
   },
 }
 
-/** As much of BullMQ as is used here. */
+/** The part of BullMQ that is used here. */
 interface Classes {
   readonly Queue: new (
     name: string,

@@ -8,7 +8,7 @@ export const graphileWorker: ContenderModule = {
     name: 'graphile-worker',
     store: 'postgres',
     version: versionOf('graphile-worker'),
-    settings: 'add_jobs() for bulk; 24 at once, local queue of 500, batched completion; keys: jobKey',
+    settings: 'add_jobs() for bulk; 24 slots, local queue of 500, batched completion; keys: jobKey',
     lacks: 'no history of finished jobs, no lease renewal, no fence',
   },
   drainShare: () => 0.5,
@@ -61,7 +61,7 @@ export const graphileWorker: ContenderModule = {
   },
 }
 
-/** As much of graphile-worker as is used here. */
+/** The part of graphile-worker that is used here. */
 interface Graphile {
   readonly Logger: new (factory: () => () => void) => object
   run(options: object): Promise<{ stop(): Promise<void> }>

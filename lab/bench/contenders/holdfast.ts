@@ -16,8 +16,8 @@ export const holdfast: ContenderModule = {
   cannot: {},
   async open({ postgresUrl }, feature): Promise<Contender> {
     const client = await connect(postgresUrl)
-    const atOnce = { retry: { backoff: 'fixed', base: 0, jitter: false } } as const
-    const noop = defineJob<object>('noop', feature === 'retries' ? atOnce : {})
+    const retryNow = { retry: { backoff: 'fixed', base: 0, jitter: false } } as const
+    const noop = defineJob<object>('noop', feature === 'retries' ? retryNow : {})
     return {
       async enqueueOne(payload) {
         await client.enqueue(noop, payload)

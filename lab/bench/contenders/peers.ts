@@ -8,15 +8,15 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { say } from '../../say.js'
 
-// Beside the folder this was built into, or in the repository one stands in.
+// Beside the build folder, or in the repository of the current folder.
 const FOLDERS = [join(import.meta.dirname, '../../../..'), process.cwd()].map((root) => join(root, 'lab', 'peers'))
 const FOLDER = FOLDERS.find((folder) => existsSync(join(folder, 'package-lock.json'))) ?? null
 const require = createRequire(join(FOLDER ?? import.meta.dirname, 'package.json'))
 
-/** What all peers call their one queue or task. */
+/** The name of the one queue or task of each peer. */
 export const QUEUE = 'noop'
 
-/** Whether peers can be measured here: they come with the repository. */
+/** Whether peers can be measured here: they are in the repository, not in the package. */
 export const hasPeers: boolean = FOLDER !== null
 
 /** Installs the peers as locked, unless they are there. */
@@ -27,7 +27,7 @@ export function installPeers(): void {
   if (npm.status !== 0) throw new Error(`npm ci in lab/peers ended with ${npm.status}: ${npm.stderr}`)
 }
 
-/** Loads a peer's package; `Module` is as much of it as the caller uses. */
+/** Loads a peer's package; `Module` is the part that the caller uses. */
 export async function loadPeer<Module>(name: string): Promise<Module> {
   return (await import(pathToFileURL(require.resolve(name)).href)) as Module
 }

@@ -13,7 +13,7 @@ export const pgBoss: ContenderModule = {
     store: 'postgres',
     version: versionOf('pg-boss'),
     settings:
-      'insert() for bulk; fetch of 500 and complete in a loop, which is faster than work(); keys: singletonKey in a queue of policy short; results: one complete() for each job, ten at once, because one call keeps one output; failed jobs retried without a wait',
+      'insert() for bulk; fetch of 500 and complete in a loop, which is faster than work(); keys: singletonKey in a queue of policy short; results: one complete() for each job, ten concurrently, because one call keeps one output; failed jobs retried without a wait',
     lacks: 'no lease renewal, no fence; a key is free again when its job is fetched',
   },
   // Its speed falls as the backlog grows: with a shorter one it is at its best. One commit for each job is slow with any.
@@ -57,7 +57,7 @@ export const pgBoss: ContenderModule = {
   },
 }
 
-/** As much of pg-boss as is used here. */
+/** The part of pg-boss that is used here. */
 interface Boss {
   on(event: 'error', listener: () => void): void
   start(): Promise<unknown>

@@ -1,5 +1,5 @@
-// A store as it looks after a busy day that went wrong: a long line, as many finished jobs, dead ones of fifty kinds. Written by
-// the set, each row as the product would have left it.
+// A store after a busy day that went wrong: a long backlog, as many finished jobs, dead ones of fifty kinds. Written in bulk by
+// SQL, each row as the product would have left it.
 
 import type pg from 'pg'
 

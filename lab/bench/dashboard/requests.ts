@@ -1,15 +1,15 @@
-// Every request the dashboard makes to show something, as it makes it: from the looks of its pages (dashboard/src/views).
+// Every request that the dashboard makes to show something, taken from its pages (dashboard/src/views).
 
 /** One request to the server's API. */
 export interface DashboardRequest {
-  /** What it is called in tables. */
+  /** Its name in tables. */
   readonly name: string
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly body?: unknown
 }
 
-/** Jobs of the store that was filled, one in each place. */
+/** Jobs of the filled store, one in each state. */
 export interface KnownJobs {
   readonly ready: string
   readonly dead: string
@@ -18,7 +18,7 @@ export interface KnownJobs {
   readonly fingerprint: string
 }
 
-/** One filter of each kind, and the ones the page of a queue and the tiles of the overview lead to. */
+/** One filter of each kind, and those behind the page of a queue and the tiles of the overview. */
 const FILTERS: readonly string[] = [
   ...['', 'state:ready', 'state:running', 'state:scheduled', 'state:retrying', 'state:succeeded', 'state:cancelled'],
   ...[
@@ -95,7 +95,7 @@ export function dashboardRequests(known: KnownJobs): readonly DashboardRequest[]
   ]
 }
 
-/** Asks a server's fetch handler with its own token; raises when the answer is not a good one. */
+/** Calls a server's fetch handler with its own token; raises when the answer is an error. */
 export async function ask(
   server: { fetch(request: Request): Promise<Response> },
   token: string,
@@ -109,7 +109,7 @@ export async function ask(
   return JSON.parse(text)
 }
 
-/** Finds a job in each place. */
+/** Finds a job in each state. */
 export async function findKnownJobs(
   server: { fetch(request: Request): Promise<Response> },
   token: string,

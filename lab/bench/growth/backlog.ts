@@ -1,4 +1,4 @@
-// Does a claim get slower the more jobs stand in line? And how long does it take while the worker has some air left?
+// Does a claim get slower with a longer backlog? And how long does it take below full load?
 
 import type { Figure } from '../../plot.js'
 import type { Child } from '../children.js'
@@ -14,10 +14,10 @@ interface BacklogScale {
   readonly sizes: readonly number[]
   /** Drained before anything is measured. */
   readonly warmupJobs: number
-  /** How many jobs the speed is taken over. A smaller backlog is made and drained again and again. */
+  /** How many jobs are measured. A smaller backlog is made and drained repeatedly. */
   readonly measuredJobs: number
   readonly refillsMax: number
-  /** How long the worker is held to a share of its speed, over the largest backlog. */
+  /** How long the worker is limited to a share of its speed, over the largest backlog. */
   readonly pacedSeconds: number
 }
 
@@ -42,7 +42,7 @@ const REST_SECONDS_MAX = 1_200
 const TAIL_JOBS = 5_000
 
 export const backlog: GrowthMeasure = {
-  about: 'drain speed and claim time by the length of the line',
+  about: 'drain speed and claim time by the length of the backlog',
   async run(context) {
     const scale = context.isQuick ? QUICK : FULL
     const rows: GrowthRow[] = []
@@ -62,8 +62,8 @@ export const backlog: GrowthMeasure = {
       notes: notesOf(scale),
       figures: {
         backlog: drainFigure(rows, {
-          title: 'Drain speed and claim time by the length of the line',
-          label: 'jobs in line at the start',
+          title: 'Drain speed and claim time by the length of the backlog',
+          label: 'jobs waiting at the start',
           field: 'backlog',
           scale: 'log',
         }),
@@ -96,7 +96,7 @@ function notesOf({ measuredJobs, sizes, pacedSeconds }: BacklogScale): string[] 
   ]
 }
 
-/** A line so short that it is gone before it can be measured: filled and drained again and again. */
+/** A backlog too short for one measurement: it is filled and drained repeatedly. */
 async function drainAgain(context: GrowthContext, scale: BacklogScale, size: number): Promise<GrowthRow> {
   const url = await prepareDatabase(context, (client) => seedReady(client, scale.warmupJobs))
   const refills = Math.min(scale.refillsMax, Math.ceil(scale.measuredJobs / size))
@@ -105,7 +105,7 @@ async function drainAgain(context: GrowthContext, scale: BacklogScale, size: num
       await askWindow(child, { jobs: scale.warmupJobs, secondsMax: SECONDS_MAX })
       const measured: Window[] = []
       for (let count = 0; count < refills; count++) {
-        // Asked for before the jobs are there: the worker may look at any moment, and they appear all at once.
+        // Opened before the jobs are written: the worker may claim at any moment, and the jobs appear together.
         const window = askWindow(child, { jobs: size, secondsMax: SECONDS_MAX, fromClaim: true })
         await seedReady(client, size)
         await child.ask({ kind: 'wake' })
@@ -117,7 +117,7 @@ async function drainAgain(context: GrowthContext, scale: BacklogScale, size: num
   return summariseWindows(windows)
 }
 
-/** The first jobs of a long line. */
+/** The first jobs of a long backlog. */
 async function drainHead(context: GrowthContext, scale: BacklogScale, size: number): Promise<GrowthRow> {
   const window = await withColdWorker(context, scale, size, (child) =>
     askWindow(child, { jobs: scale.measuredJobs, secondsMax: SECONDS_MAX }),
@@ -125,7 +125,7 @@ async function drainHead(context: GrowthContext, scale: BacklogScale, size: numb
   return summariseWindows([window])
 }
 
-/** The longest line: its first jobs at full speed, then at a pace, then all the rest. */
+/** The longest backlog: its first jobs at full speed, then some at a limited rate, then the rest. */
 async function drainWhole(
   context: GrowthContext,
   scale: BacklogScale,
@@ -134,7 +134,7 @@ async function drainWhole(
   return withColdWorker(context, scale, size, async (child) => {
     const head = await askWindow(child, { jobs: scale.measuredJobs, secondsMax: SECONDS_MAX })
     const jobsPerSecond = PACE_SHARE * (head.jobs / head.seconds)
-    // The first second is that of slowing down.
+    // In the first second the worker slows down.
     const slowing = await askWindow(child, { secondsMax: 1, jobsPerSecond })
     const paced = await askWindow(child, { secondsMax: scale.pacedSeconds, jobsPerSecond })
     const jobs = size - head.jobs - slowing.jobs - paced.jobs
@@ -162,7 +162,7 @@ async function withColdWorker<T>(
   size: number,
   work: (child: Child) => Promise<T>,
 ): Promise<T> {
-  // Some more than are drained, so that a window that wants so many jobs does not wait for ones that are not there.
+  // More than are drained, so that a window never waits for missing jobs.
   const jobs = warmupJobs + size + TAIL_JOBS
   const url = await prepareDatabase(context, (client) => seedReady(client, jobs), { isCold: true })
   return withWorkers({ postgresUrl: url, workers: [USUAL_WORKER] }, async (child) => {
@@ -171,14 +171,14 @@ async function withColdWorker<T>(
   })
 }
 
-/** Speed second by second over the course of the longest drain, without the paced part. */
+/** Speed second by second over the longest drain, without the limited part. */
 function courseFigure(windows: readonly Window[], size: number): Figure {
   const points: [number, number][] = []
   let before = 0
   for (const { course, jobs } of windows) {
     let [lastSeconds, lastJobs] = [0, 0]
     for (const [seconds, done] of course) {
-      // The bit at the end of a window is too short to have a speed.
+      // The rest at the end of a window is too short for a speed.
       if (seconds - lastSeconds < 0.5) continue
       points.push([before + done, (done - lastJobs) / (seconds - lastSeconds)])
       ;[lastSeconds, lastJobs] = [seconds, done]

@@ -1,4 +1,4 @@
-// Is a producer's memory bounded? More calls at once than its buffer holds get the documented error, the others are kept.
+// Is a producer's memory bounded? Concurrent calls beyond its buffer get the documented error; the others are kept.
 
 import { withClient } from '../database.js'
 import { residentBytes } from '../resources.js'
@@ -29,7 +29,7 @@ export const buffer: GrowthMeasure = {
     const small = rows.filter(({ payloadBytes }) => payloadBytes === SMALL_BYTES)
     return {
       columns: [
-        column('calls at once', 'calls'),
+        column('concurrent calls', 'calls'),
         column('payload B', 'payloadBytes'),
         column('accepted', 'accepted'),
         column('in the store', 'stored'),
@@ -48,7 +48,7 @@ export const buffer: GrowthMeasure = {
         buffer: {
           title: "Calls beyond a producer's buffer",
           subtitle: 'one process makes all calls before any is answered, with the default buffer of 20,000',
-          x: { label: 'enqueue calls at once', scale: 'linear' },
+          x: { label: 'concurrent enqueue calls', scale: 'linear' },
           panels: [
             {
               label: 'calls',

@@ -1,4 +1,4 @@
-// The picture of a drain under something that grows: jobs a second above, claim times below.
+// The plot of a drain under growth: jobs a second above, claim times below.
 
 import type { Figure } from '../../plot.js'
 import { type GrowthRow, pointsOf } from './measure.js'

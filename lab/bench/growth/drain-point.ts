@@ -14,11 +14,11 @@ const DEADLINE_MS = 30 * 60_000
 export const USUAL_WORKER: WorkerSpec = { queues: ['default'], slots: 64, prefetch: 1_000 }
 
 export interface PointScale {
-  /** Drained before anything is measured: code is compiled, connections are open. */
+  /** Drained before the measurement, so that code is compiled and connections are open. */
   readonly warmupJobs: number
   readonly windowJobs: number
   readonly windows: number
-  /** A window ends after so long, however few jobs it has. */
+  /** A window ends after this long, however few jobs it has. */
   readonly secondsMax: number
 }
 
@@ -29,7 +29,7 @@ export function pointScale({ isQuick }: GrowthContext): PointScale {
     : { warmupJobs: 5_000, windowJobs: 50_000, windows: 3, secondsMax: 10 }
 }
 
-/** How many ready jobs a point of this scale needs, with some to spare so that its last window is no tail. */
+/** How many ready jobs a point of this scale needs, with a reserve so that its last window is full. */
 export function jobsOf({ warmupJobs, windowJobs, windows }: PointScale): number {
   return warmupJobs + windows * windowJobs + Math.max(5_000, warmupJobs)
 }
@@ -39,9 +39,9 @@ export async function withWorkers<T>(assignment: WorkerAssignment, work: (child:
   const child = new Child(WORKER, assignment, { name: 'the worker', deadlineMs: DEADLINE_MS })
   try {
     await child.hear('ready')
-    child.tell({ kind: 'start' })
+    child.send({ kind: 'start' })
     const result = await work(child)
-    child.tell({ kind: 'stop' })
+    child.send({ kind: 'stop' })
     await child.hear('stopped')
     await child.ended()
     return result
@@ -50,7 +50,7 @@ export async function withWorkers<T>(assignment: WorkerAssignment, work: (child:
   }
 }
 
-/** Asks for a window and checks that something was seen in it. */
+/** Opens a window and checks that it has jobs. */
 export async function askWindow(
   child: Child,
   request: Partial<Omit<WindowRequest, 'kind'>> & { readonly secondsMax: number },
@@ -65,7 +65,7 @@ export async function askWindow(
   if (window.jobs === 0) throw new Error(`no job succeeded within ${request.secondsMax} s`)
   if (window.claimsMs.length === 0) {
     throw new Error(
-      'jobs succeeded and no claim was seen: the store has another way to claim, which watched-store.ts must learn',
+      'jobs succeeded and no claim was seen: the store has another way to claim, which watched-store.ts must observe',
     )
   }
   return window
@@ -88,7 +88,7 @@ export async function measureWindows(
   })
 }
 
-/** What windows came to: the middle of their rates, with the lowest and highest, and the claims of all of them. */
+/** A summary of windows: median, lowest and highest rate, and the claims of all of them. */
 export function summariseWindows(windows: readonly Window[]): GrowthRow {
   const rates = windows.map(({ jobs, seconds }) => jobs / seconds)
   const claims = spreadOf(windows.flatMap(({ claimsMs }) => claimsMs))

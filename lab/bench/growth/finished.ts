@@ -6,7 +6,7 @@ import { DRAIN_COLUMNS, jobsOf, measureWindows, pointScale, summariseWindows, US
 import { column, type GrowthMeasure, type GrowthRow } from './measure.js'
 import { prepareDatabase, seedFinished, seedReady } from './seed.js'
 
-// As many days as finished jobs are kept by default, today among them.
+// The default retention in days, including today.
 const DAYS = 7
 
 export const finished: GrowthMeasure = {

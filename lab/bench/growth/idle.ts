@@ -1,4 +1,4 @@
-// What do workers cost that have nothing to do?
+// What do idle workers cost?
 
 import type pg from 'pg'
 import { Child } from '../children.js'
@@ -16,7 +16,7 @@ const DEADLINE_MS = 300_000
 interface IdleScale {
   readonly workers: number
   readonly seconds: number
-  /** Until looks are as seldom as they get, and the server's counters have caught up. */
+  /** Until polls are at their longest interval and the server's counters are current. */
   readonly settleSeconds: number
 }
 
@@ -24,12 +24,12 @@ const FULL: IdleScale = { workers: 10, seconds: 20, settleSeconds: 15 }
 const QUICK: IdleScale = { workers: 3, seconds: 4, settleSeconds: 3 }
 
 export const idle: GrowthMeasure = {
-  about: 'queries and processor time of workers with nothing to do',
+  about: 'queries and processor time of idle workers',
   async run(context) {
     const scale = context.isQuick ? QUICK : FULL
     const url = await prepareDatabase(context, async () => {})
     return withClient(url, async (client) => {
-      // What the making of the database left behind, a checkpoint say, is over by then.
+      // Work left from creating the database, such as a checkpoint, is over by then.
       await pause(scale.settleSeconds * 1_000)
       const without = await observe(context, client, scale, [])
       const workers = await startWorkers(url, scale)
@@ -42,7 +42,7 @@ export const idle: GrowthMeasure = {
           memory: median(workers.map(({ pid }) => residentBytes(pid) ?? 0)),
         })
       } finally {
-        for (const worker of workers) worker.tell({ kind: 'stop' })
+        for (const worker of workers) worker.send({ kind: 'stop' })
         await Promise.race([Promise.all(workers.map((worker) => worker.ended())), pause(20_000)])
         await Promise.all(workers.map((worker) => worker.kill()))
       }
@@ -62,7 +62,7 @@ async function startWorkers(postgresUrl: string, { workers }: IdleScale): Promis
     await Promise.all(children.map((child) => child.kill()))
     throw error
   }
-  for (const child of children) child.tell({ kind: 'start' })
+  for (const child of children) child.send({ kind: 'start' })
   return children
 }
 
@@ -75,7 +75,7 @@ interface Observed {
   readonly course: readonly (readonly [number, number])[]
 }
 
-/** Looks once a second, in one statement each time; with and without workers the same, so that the looks cancel out. */
+/** Samples once a second with one statement, with and without workers, so that the cost of sampling cancels out. */
 async function observe(
   { postgres }: GrowthContext,
   client: pg.Client,
@@ -154,7 +154,7 @@ function describe(
     ],
     figures: {
       idle: {
-        title: `Queries of ${workers} workers with nothing to do`,
+        title: `Queries of ${workers} idle workers`,
         subtitle: 'each in a process of its own; the server counts late, so read the height, not the shape',
         x: { label: 'seconds', scale: 'linear' as const },
         panels: [

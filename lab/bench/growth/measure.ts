@@ -1,4 +1,4 @@
-// What a measure of growth is given, and what it gives.
+// The input and the result of a measure of growth.
 
 import type { Figure } from '../../plot.js'
 import type { PostgresServer } from '../../servers/postgres.js'
@@ -21,12 +21,12 @@ export interface GrowthResult {
   readonly notes: readonly string[]
   /** By the name of the file each is written to. */
   readonly figures: Readonly<Record<string, Figure>>
-  /** What was sampled over time, for the document alone. */
+  /** Samples over time, for the document alone. */
   readonly samples?: readonly object[]
 }
 
 export interface GrowthMeasure {
-  /** What it asks, in one line. */
+  /** Its question, in one line. */
   readonly about: string
   run(context: GrowthContext): Promise<GrowthResult>
 }

@@ -1,4 +1,4 @@
-// Does a worker's memory stay where it is while it drains a million jobs?
+// Does a worker's memory stay constant while it drains a million jobs?
 
 import { residentBytes } from '../resources.js'
 import { askWindow, withWorkers } from './drain-point.js'

@@ -1,6 +1,6 @@
-// Holds handlers back so that a worker drains at a given pace.
+// Delays handlers so that a worker drains at a given rate.
 
-/** Lets so many pass each second; those that come sooner wait. */
+/** Lets this many pass each second; earlier callers wait. */
 export class Pacer {
   #perMs: number | null = null
   #tokens = 0
@@ -8,7 +8,7 @@ export class Pacer {
   #timer: NodeJS.Timeout | null = null
   readonly #waiting: (() => void)[] = []
 
-  /** Sets the pace; null lets everyone pass. */
+  /** Sets the rate; null removes the limit. */
   setPace(perSecond: number | null): void {
     if (this.#timer !== null) clearInterval(this.#timer)
     this.#timer = null
@@ -19,7 +19,7 @@ export class Pacer {
     else for (const pass of this.#waiting.splice(0)) pass()
   }
 
-  /** Returns when the caller may pass: at once, or as a promise. */
+  /** Returns when the caller may pass: immediately, or as a promise. */
   pass(): Promise<void> | undefined {
     if (this.#perMs === null) return undefined
     this.#fill(this.#perMs)
@@ -39,7 +39,7 @@ export class Pacer {
 
   #fill(perMs: number): void {
     const nowMs = performance.now()
-    // What was not used is made up for over 20 ms, no longer: a pause must not be followed by a rush.
+    // Unused capacity of at most 20 ms is caught up: a pause must not be followed by a burst.
     this.#tokens = Math.min(this.#tokens + (nowMs - this.#filledMs) * perMs, Math.max(1, 20 * perMs))
     this.#filledMs = nowMs
   }

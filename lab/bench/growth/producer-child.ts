@@ -1,8 +1,8 @@
-// A process that enqueues: at a fixed pace whether the store keeps up or not, or all at once.
+// A process that enqueues: at a fixed rate whether the store keeps up or not, or all calls concurrently.
 
 import { connect, defineJob, isHoldfastError } from '../../../src/index.js'
 import type { Message } from '../children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../parent.js'
 import { type Spread, spreadOf } from '../statistics.js'
 
 export interface ProducerAssignment {
@@ -14,7 +14,7 @@ export interface ProduceRequest extends Message {
   readonly jobsPerSecond: number
 }
 
-/** The answer to `sample`: counts from the start, times since the last one. */
+/** The answer to `sample`: counts since the start, times since the last sample. */
 export interface ProducerSample extends Message {
   readonly sent: number
   readonly accepted: number
@@ -34,13 +34,13 @@ export interface Burst extends Message {
   readonly seconds: number
   /** How many calls were refused, by the code of the error. */
   readonly refused: Readonly<Record<string, number>>
-  /** Whether every refusal said that the call may succeed later. */
+  /** Whether every refusal was retryable. */
   readonly isRetryable: boolean
-  /** What the first refusal said. */
+  /** The first refusal's message. */
   readonly message: string | null
 }
 
-// Every so often the calls that are due are made; at 8,000 a second sixteen of them.
+// Due calls are made at this interval; at 8,000 a second there are sixteen of them.
 const TICK_MS = 2
 
 type Enqueue = (payload: object) => Promise<unknown>
@@ -49,19 +49,21 @@ async function main({ postgresUrl }: ProducerAssignment): Promise<void> {
   const client = await connect(postgresUrl)
   const noop = defineJob<object>('noop')
   const enqueue: Enqueue = (payload) => client.enqueue(noop, payload)
-  const stop = hearParent('stop')
-  void hearParent<BurstRequest>('burst').then(async (request) => tellParent<Burst>(await burst(enqueue, request)))
-  const producing = hearParent<ProduceRequest>('produce').then((request) => produce(enqueue, request))
-  tellParent({ kind: 'ready' })
+  const stop = receiveFromParent('stop')
+  void receiveFromParent<BurstRequest>('burst').then(async (request) =>
+    sendToParent<Burst>(await burst(enqueue, request)),
+  )
+  const producing = receiveFromParent<ProduceRequest>('produce').then((request) => produce(enqueue, request))
+  sendToParent({ kind: 'ready' })
   await stop
   const end = await Promise.race([producing, Promise.resolve(null)])
   end?.()
   await client.close()
-  tellParent({ kind: 'stopped' })
+  sendToParent({ kind: 'stopped' })
   leaveParent()
 }
 
-/** Enqueues on time and returns how to end it. Late is whoever has to wait, never the next call. */
+/** Enqueues on time and returns the function that ends it. A slow call never delays the next one. */
 function produce(enqueue: Enqueue, { jobsPerSecond }: ProduceRequest): () => void {
   let [sent, accepted, refused] = [0, 0, 0]
   let took: number[] = []
@@ -88,7 +90,7 @@ function produce(enqueue: Enqueue, { jobsPerSecond }: ProduceRequest): () => voi
   return () => clearInterval(timer)
 }
 
-/** Makes all calls before any is answered. */
+/** Makes all calls without waiting for answers. */
 async function burst(enqueue: Enqueue, { calls, payloadBytes }: BurstRequest): Promise<Burst> {
   const payload = { text: 'x'.repeat(Math.max(0, payloadBytes - 11)) }
   const beganMs = performance.now()

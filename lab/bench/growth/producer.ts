@@ -16,7 +16,7 @@ export async function withProducer<T>(
   try {
     await child.hear('ready')
     const result = await work(child)
-    child.tell({ kind: 'stop' })
+    child.send({ kind: 'stop' })
     await child.hear('stopped')
     await child.ended()
     return result

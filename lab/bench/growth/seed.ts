@@ -1,4 +1,4 @@
-// Large tables in minutes instead of hours: rows written by the set, in chunks, each row as the product would have left it.
+// Fills large tables in minutes instead of hours: rows are written in bulk by SQL, in chunks, each as the product would have left it.
 // Positions and keys come from the same sequence and in the same order as with batches of 500 jobs enqueued one after the other.
 
 import type pg from 'pg'
@@ -103,8 +103,8 @@ async function inChunks(
 }
 
 /**
- * A fresh database with Holdfast's tables, filled by `seed`, vacuumed and analysed as it would be by the time it is that large.
- * `isCold` starts the server again, so that nothing of it is in its cache. Returns the URL.
+ * A fresh database with Holdfast's tables, filled by `seed`, vacuumed and analysed as a database of that size would be.
+ * `isCold` restarts the server, so that its cache is empty. Returns the URL.
  */
 export async function prepareDatabase(
   { postgres }: GrowthContext,
@@ -114,7 +114,7 @@ export async function prepareDatabase(
   const url = await freshDatabase(postgres.url)
   await (await postgresStore(url)).close()
   await withClient(url, async (client) => {
-    // The rows are what counts here; that they are on disk is the checkpoint's business.
+    // Only the rows matter here; the checkpoint writes them to disk.
     await client.query('SET synchronous_commit = off')
     await seed(client)
     await client.query('VACUUM (ANALYZE) holdfast.jobs, holdfast.finished, holdfast.ready, holdfast.scheduled')

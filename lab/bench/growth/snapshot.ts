@@ -1,5 +1,5 @@
-// What does a forgotten transaction do? One elsewhere holds a snapshot open, so that nothing that was deleted since can be
-// cleaned up, while jobs come and go at a fixed pace. This is the way queues on PostgreSQL die in production.
+// What does a forgotten transaction do? It holds a snapshot, so that rows deleted since cannot be vacuumed, while jobs come and go
+// at a fixed rate. This is how queues on PostgreSQL fail in production.
 
 import type pg from 'pg'
 import type { Figure } from '../../plot.js'
@@ -78,7 +78,7 @@ interface Sample {
   readonly enqueueP99Ms: number | null
   /** How long the oldest snapshot has been open, in seconds. */
   readonly horizonAgeS: number
-  /** How many dead rows the server counts in the line. */
+  /** How many dead rows the server counts in `ready`. */
   readonly deadInLine: number
   readonly warnings: readonly string[]
 }
@@ -86,7 +86,7 @@ interface Sample {
 async function observe(cast: Cast, { beforeSeconds, heldSeconds, afterSeconds }: Phases): Promise<Sample[]> {
   const { worker, producer, holder } = cast
   const request: ProduceRequest = { kind: 'produce', jobsPerSecond: JOBS_PER_SECOND }
-  producer.tell(request)
+  producer.send(request)
   // The first second opens connections.
   await pause(1_000)
   await Promise.all([worker.ask({ kind: 'sample' }), producer.ask({ kind: 'sample' })])
@@ -95,7 +95,7 @@ async function observe(cast: Cast, { beforeSeconds, heldSeconds, afterSeconds }:
   let last = { atMs: beganMs, ...(await readCounts(cast)) }
   for (let second = 1; second <= beforeSeconds + heldSeconds + afterSeconds; second++) {
     if (second === beforeSeconds + 1) {
-      // The first statement takes the snapshot, and nothing deleted from now on can go.
+      // The first statement takes the snapshot. Rows deleted from now on cannot be vacuumed.
       await holder.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
       await holder.query('SELECT 1')
     }
@@ -170,7 +170,7 @@ const COLUMNS = [
   column('claim p50 ms', 'claimP50Ms', 2),
   column('worst p99 ms', 'claimP99Ms', 2),
   column('enqueue worst p99 ms', 'enqueueP99Ms', 2),
-  column('dead in line', 'deadInLine'),
+  column('dead in ready', 'deadInLine'),
 ]
 
 function summarise(samples: readonly Sample[], { beforeSeconds, heldSeconds }: Phases): GrowthRow[] {

@@ -1,5 +1,5 @@
-// A store that is watched from outside: how long each claim takes, and how many jobs have succeeded. Listening to events
-// instead would have the worker make three of them for each job, which is what is being timed.
+// A store with its calls observed: how long each claim takes, and how many jobs have succeeded. Listening to events instead would
+// make the worker create three of them for each job, and that would change the timing.
 
 import type { Store } from '../../../src/core/store.js'
 
@@ -15,7 +15,7 @@ export interface Watcher {
   succeeded(jobs: number): void
 }
 
-/** The same store, with a watcher told of every claim and of every job that succeeded. */
+/** The same store, with a watcher notified of every claim and every success. */
 export function watchStore(store: Store, watcher: Watcher): Store {
   return {
     ...store,

@@ -1,17 +1,17 @@
-// Windows over a worker that goes on draining: how many jobs succeeded in one, how long it took, how long its claims took.
+// Windows over a worker that keeps draining: jobs that succeeded in a window, its length, the times of its claims.
 
 import type { Message } from '../children.js'
 import type { SeenClaim } from './watched-store.js'
 
 export interface WindowRequest extends Message {
   readonly kind: 'window'
-  /** Ends the window when so many have succeeded; null leaves that to the time. */
+  /** Ends the window when this many have succeeded; null: only by time. */
   readonly jobs: number | null
-  /** Ends it at the latest after so long. */
+  /** Ends it after this long at the latest. */
   readonly secondsMax: number
-  /** The pace handlers are held to, or null for none. */
+  /** The rate that handlers are limited to, or null for no limit. */
   readonly jobsPerSecond: number | null
-  /** Begins it when the next claim that finds jobs is sent, instead of at once. */
+  /** Begins it when the next claim that finds jobs is sent, instead of immediately. */
   readonly fromClaim: boolean
 }
 
@@ -22,7 +22,7 @@ export interface Window extends Message {
   /** How long each claim took that found jobs, in milliseconds. */
   readonly claimsMs: readonly number[]
   readonly claimedJobs: number
-  /** How many had succeeded after so many seconds, about once a second. */
+  /** How many had succeeded by when, about once a second. */
   readonly course: readonly (readonly [seconds: number, jobs: number])[]
 }
 
@@ -36,7 +36,7 @@ interface OpenWindow {
   readonly end: () => void
 }
 
-/** Counts what a worker does, and cuts windows out of it. */
+/** Counts a worker's claims and successes in windows. */
 export class WindowClock {
   /** How many jobs have succeeded so far. */
   total = 0
@@ -46,7 +46,7 @@ export class WindowClock {
     const open = this.#open
     if (open === null || claim.jobs === 0) return
     open.beganMs ??= claim.sentMs
-    // One that was under way when the window began is not of it.
+    // A claim in progress when the window began does not count.
     if (claim.sentMs >= open.beganMs) open.claims.push(claim)
   }
 

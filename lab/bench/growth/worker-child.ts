@@ -1,9 +1,9 @@
-// A process with Holdfast workers in it, which drains what is there and says, for the windows it is asked about, how fast.
+// A process with Holdfast workers that drains the backlog and reports its speed for each requested window.
 
 import { defineJob, type HoldfastEvent, openHoldfast } from '../../../src/index.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
 import type { Message } from '../children.js'
-import { answerParent, hearParent, leaveParent, readAssignment, tellParent } from '../parent.js'
+import { answerParent, leaveParent, readAssignment, receiveFromParent, sendToParent } from '../parent.js'
 import { type Spread, spreadOf } from '../statistics.js'
 import { Pacer } from './pacer.js'
 import { type SeenClaim, watchStore } from './watched-store.js'
@@ -12,7 +12,7 @@ import { type Window, WindowClock, type WindowRequest } from './window.js'
 export interface WorkerAssignment {
   readonly postgresUrl: string
   readonly workers: readonly WorkerSpec[]
-  /** Whether events are listened to, for warnings; it costs the worker a little for each job. Default false. */
+  /** Whether it has an event listener, for warnings; that costs the worker a little for each job. Default false. */
   readonly listens?: boolean
 }
 
@@ -23,7 +23,7 @@ export interface WorkerSpec {
   readonly prefetch: number | null
 }
 
-/** The answer to `sample`: what happened since the last one. */
+/** The answer to `sample`: the counts since the last sample. */
 export interface WorkerSample extends Message {
   readonly succeeded: number
   readonly claims: Spread
@@ -83,24 +83,24 @@ async function main({ postgresUrl, workers: specs, listens }: WorkerAssignment):
       handlers: [noop.handle(() => pacer.pass())],
     }),
   )
-  const stop = hearParent('stop')
+  const stop = receiveFromParent('stop')
   void answerWindows(clock, pacer)
-  tellParent({ kind: 'ready' })
-  await hearParent('start')
+  sendToParent({ kind: 'ready' })
+  await receiveFromParent('start')
   await Promise.all(workers.map((worker) => worker.start()))
   await stop
   pacer.setPace(null)
   await Promise.all(workers.map((worker) => worker.stop()))
   await client.close()
-  tellParent({ kind: 'stopped' })
+  sendToParent({ kind: 'stopped' })
   leaveParent()
 }
 
 async function answerWindows(clock: WindowClock, pacer: Pacer): Promise<void> {
   for (;;) {
-    const request = await hearParent<WindowRequest>('window')
+    const request = await receiveFromParent<WindowRequest>('window')
     pacer.setPace(request.jobsPerSecond)
-    tellParent<Window>(await clock.window(request))
+    sendToParent<Window>(await clock.window(request))
   }
 }
 

@@ -1,5 +1,5 @@
-// One life of a simulated process, from its start to its crash or its orderly end: its clocks, its timers, its chance, and what
-// it tells.
+// One run of a simulated process, from its start to its crash or orderly end: its clocks, its timers, its random numbers and its
+// records.
 
 import type { Lease } from '../../src/core/job.js'
 import type { Ports } from '../../src/core/ports.js'
@@ -7,15 +7,15 @@ import type { ProcessEvent } from '../history/events.js'
 import type { Chance } from './chance.js'
 import type { Owner, Timeline } from './timeline.js'
 
-/** When every run begins, by a clock that is right: noon of a winter day. */
+/** The start of every run by a correct clock: noon on a winter day. */
 export const EPOCH_MS: number = Date.UTC(2026, 0, 15, 12)
 
-/** How late a timer fires at most, for lack of a better time. */
+/** How late a timer fires at most. */
 const TIMER_LATE_MS = 0.4
 /** How long a turn of the event loop takes at most. */
 const TURN_MS = 0.2
 
-export interface IncarnationDeps {
+export interface ProcessRunDeps {
   readonly timeline: Timeline
   readonly chance: Chance
   readonly name: string
@@ -27,26 +27,26 @@ export interface IncarnationDeps {
   readonly write: (event: ProcessEvent) => void
 }
 
-/** What a process says, without who says it. */
-type Told = ProcessEvent extends infer Event
+/** A record of a process, without the process's name. */
+type OwnRecord = ProcessEvent extends infer Event
   ? Event extends ProcessEvent
-    ? Omit<Event, 'process' | 'incarnation' | 'mono' | 'wall'>
+    ? Omit<Event, 'process' | 'processRun' | 'mono' | 'wall'>
     : never
   : never
 
-/** A simulated process that lives. */
-export class Incarnation implements Owner {
+/** A simulated process from one start to its end. */
+export class ProcessRun implements Owner {
   readonly name: string
   readonly number: number
   readonly ports: Ports
-  readonly #deps: IncarnationDeps
+  readonly #deps: ProcessRunDeps
   readonly #bornMs: number
   readonly #firstMs: number
   readonly #running = new Map<string, { job: string; fence: number; attempt: number }>()
   #isDead = false
   #stoppedUntilMs = 0
 
-  constructor(deps: IncarnationDeps) {
+  constructor(deps: ProcessRunDeps) {
     this.#deps = deps
     this.name = deps.name
     this.number = deps.number
@@ -63,28 +63,28 @@ export class Incarnation implements Owner {
     return this.#stoppedUntilMs
   }
 
-  /** What `claimed` events call it. */
+  /** Its name in `claimed` events. */
   get id(): string {
     return `${this.name}#${this.number}`
   }
 
-  /** Ends it at once: its timers never fire, no answer reaches it, nothing more is heard of it. */
+  /** Ends it immediately: its timers never fire, no answer reaches it, it records nothing more. */
   crash(): void {
     this.#isDead = true
   }
 
-  /** Stands still for so long, as under SIGSTOP or in a handler that blocks. Its clocks go on. */
+  /** Pauses it for this long, as SIGSTOP or a blocking handler does. Its clocks go on. */
   stop(ms: number): void {
     this.#stoppedUntilMs = Math.max(this.#stoppedUntilMs, this.#deps.timeline.nowMs + ms)
   }
 
-  /** Writes down what it has to say; the dead say nothing. */
-  tell(told: Told): void {
+  /** Writes a record, unless the process has ended. */
+  record(record: OwnRecord): void {
     if (this.#isDead) return
-    const { name: process, number: incarnation } = this
-    // The right time, which no part of a process knows: it places what was told in a story.
+    const { name: process, number: processRun } = this
+    // The correct time, which no part of the process knows. It places the record in a story.
     const wall = EPOCH_MS + this.#deps.timeline.nowMs
-    this.#deps.write({ ...told, process, incarnation, mono: this.ports.clock.monotonic(), wall } as ProcessEvent)
+    this.#deps.write({ ...record, process, processRun, mono: this.ports.clock.monotonic(), wall } as ProcessEvent)
   }
 
   /** A handler has begun under this lease, or has ended. */
@@ -94,13 +94,13 @@ export class Incarnation implements Owner {
     else this.#running.delete(`${job} ${fence}`)
   }
 
-  /** The store has answered that these leases are lost: from here on it knows, whatever its code makes of it. */
+  /** The store has answered that these leases are lost. From now on the process knows it. */
   lost(leases: readonly Lease[]): void {
     for (const { id, fence } of leases) {
       const about = this.#running.get(`${id} ${fence}`)
       if (about === undefined) continue
       this.#running.delete(`${id} ${fence}`)
-      this.tell({ ev: 'lost_lease', ...about })
+      this.record({ ev: 'lost_lease', ...about })
     }
   }
 
