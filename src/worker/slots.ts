@@ -25,6 +25,8 @@ const SUSPECT_DELAY_MS = 1_000
 // A worker that is killed with a thousand jobs in hand makes a thousand suspects, and nearly all of them are innocent: this
 // share of the slots runs them.
 const SUSPECT_SHARE = 0.25
+// Of slots whose handlers run in children: a crash ends one of them, so all jobs that one of two children had may run again together.
+const SUSPECT_SHARE_IN_CHILDREN = 0.5
 // Most poison kills soon. After this time a suspect that is still running makes room for the next.
 const SUSPECT_PROVEN_MS = 5_000
 // A handler must not start with a lease that is about to run out.
@@ -182,7 +184,8 @@ export class Slots {
     if (isLastChance(next)) return running.length === 0
     const nowMs = this.#deps.scope.clock.monotonic()
     const unproven = running.filter(({ startedMs }) => nowMs - startedMs < SUSPECT_PROVEN_MS)
-    return unproven.length < Math.max(1, Math.floor(this.#deps.settings.concurrency * SUSPECT_SHARE))
+    const share = this.#deps.scope.isolation === null ? SUSPECT_SHARE : SUSPECT_SHARE_IN_CHILDREN
+    return unproven.length < Math.max(1, Math.floor(this.#deps.settings.concurrency * share))
   }
 
   // By the monotonic clock since the claim, or the last extension it was part of, was sent: the store counts from later.
@@ -193,13 +196,11 @@ export class Slots {
   }
 
   #start(held: HeldJob): void {
-    const { scope, table, deadlines } = this.#deps
+    const { scope } = this.#deps
     held.phase = 'starting'
     held.place = this.#running.length
     this.#running.push(held)
-    held.startedMs = scope.clock.monotonic()
-    table.start(held.leaseSlot, held.startedMs, held.limits.timeoutMs)
-    deadlines.start(held)
+    this.startClock(held)
     if (held.crashes === 0) {
       this.#waitingCount--
       runJob(held, scope)
@@ -209,6 +210,14 @@ export class Slots {
       if (isLastChance(held)) this.#lastChance = held
       void this.#startSuspect(held)
     }
+  }
+
+  /** Counts the time of a job's handler from now. */
+  startClock(held: HeldJob): void {
+    const { scope, table, deadlines } = this.#deps
+    held.startedMs = scope.clock.monotonic()
+    table.start(held.leaseSlot, held.startedMs, held.limits.timeoutMs)
+    deadlines.start(held)
   }
 
   async #startSuspect(held: HeldJob): Promise<void> {
