@@ -7,7 +7,7 @@ import { EXIT } from '../exit-codes.js'
 
 interface ChaosFlags {
   readonly seed: number
-  readonly form: 'short' | 'neighbours' | 'long' | 'clock'
+  readonly form: 'short' | 'neighbours' | 'long' | 'host' | 'clock'
   readonly jobs?: number
   readonly seconds?: number
   readonly rate?: number
@@ -30,7 +30,7 @@ export function addChaos(parent: Command, cli: Cli): void {
     .option('--seed <number>', 'what decides the load and the plan', wholeNumber, 1)
     .addOption(
       new Option('--form <form>', 'how much and how long')
-        .choices(['short', 'neighbours', 'long', 'clock'])
+        .choices(['short', 'neighbours', 'long', 'host', 'clock'])
         .default('short'),
     )
     .option('--jobs <number>', 'how many must be accepted', wholeNumber)
