@@ -14,10 +14,12 @@ import type { Ports } from './core/ports.js'
 import type { LocalWorkers } from './core/reserve.js'
 import type { Store } from './core/store.js'
 import type { JobTracer } from './core/tracer.js'
+import { Host } from './host/host.js'
+import { type HostOptions, refuseInChild, resolveHostOptions, splitHostOptions } from './host/options.js'
 import { systemPorts } from './system-ports.js'
 import { Upkeep, type UpkeepOptions } from './upkeep/upkeep.js'
 import { VERSION } from './version.js'
-import type { WorkerOptions } from './worker/options.js'
+import { resolveWorkerOptions, type WorkerOptions } from './worker/options.js'
 import { Worker } from './worker/worker.js'
 
 /** What holds for a connection, whichever store it is to. */
@@ -162,9 +164,12 @@ export class Holdfast extends Client {
   }
 
   /** Makes a worker. It claims nothing before its `start()`, and `close()` stops it. */
-  worker(options: WorkerOptions): Worker {
+  worker(options: WorkerOptions & HostOptions): Worker {
     if (this.#closing !== null) throw new HoldfastError('closed', 'this client is closed: connect again to work')
+    refuseInChild()
     const { name, ports, tracer } = this.#settings
+    const [hostOptions, workerOptions] = splitHostOptions(options)
+    const hosted = resolveHostOptions(hostOptions, resolveWorkerOptions(workerOptions))
     const worker = new Worker(
       {
         store: this.#store,
@@ -176,9 +181,10 @@ export class Holdfast extends Client {
         pid: process.pid,
         tally: this.#tally,
         tracer,
+        isolation: hosted === null ? null : new Host({ ports, emit: this.#events.emit }, hosted),
         onDueIn: (dueInMs) => this.#upkeep?.nudge(dueInMs),
       },
-      name === null ? options : { name, ...options },
+      name === null ? workerOptions : { name, ...workerOptions },
     )
     this.#workers = [...this.#workers.filter((other) => !other.isStopped), worker]
     return worker

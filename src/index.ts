@@ -36,6 +36,7 @@ export {
   DropJob,
   type Handler,
   type HandlerFunction,
+  type Isolate,
   type JobContext,
   type JobDefinition,
   RetryJob,
@@ -94,6 +95,7 @@ export { type DeadReason, JOB_STATES, type JobState } from './core/states.js'
 export type { Store } from './core/store.js'
 export type { JobTracer, TracedAnswer, TracedEnd, TracedEnqueue } from './core/tracer.js'
 export { type Holdfast, type HoldfastOptions, openHoldfast } from './holdfast.js'
+export type { HostOptions } from './host/options.js'
 export { VERSION } from './version.js'
 export type { WorkerOptions } from './worker/options.js'
 export type { Worker } from './worker/worker.js'

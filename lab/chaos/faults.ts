@@ -69,6 +69,15 @@ export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void
 
 const MAKERS: Readonly<Record<FaultKind, Make>> = {
   'kill worker': signalled(['SIGKILL']),
+  'kill supervisor': signalled(['SIGKILL']),
+  'kill child': async (scene, fault, begin) => {
+    const worker = await workerOf(scene, fault)
+    worker.order({ order: 'kill child' })
+    begin()
+  },
+  'exiting handler': special('exiting'),
+  'leaking handler': special('leaking'),
+  'spinning handler': special('spinning'),
   deploy: signalled(['SIGTERM']),
   'second signal': signalled(['SIGTERM', 'SIGTERM']),
   'kill after effect': async (scene, fault, begin) => {
@@ -188,14 +197,8 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
     for (let count = 0; count < 30; count++) producer.add(JOBS.poison, { kind: 'poison', failures: null })
     begin()
   },
-  'killing payload': async ({ producers }, _, begin) => {
-    producers[0]!.add(SPECIAL.killer)
-    begin()
-  },
-  'stuck handler': async ({ producers }, _, begin) => {
-    producers[0]!.add(SPECIAL.stuck)
-    begin()
-  },
+  'killing payload': special('killer'),
+  'stuck handler': special('stuck'),
   'transaction outlives lease': async ({ producers }, _, begin) => {
     for (let count = 0; count < 3; count++) producers[0]!.add(SPECIAL.outliving, { effect: 'outside' })
     begin()
@@ -214,6 +217,14 @@ const MAKERS: Readonly<Record<FaultKind, Make>> = {
   'switch servers': switched((machine, links) => machine.switchOver(links)),
   'flip roles': switched((machine, links) => machine.flip(links)),
   'fail over': switched((machine, links) => machine.failOver(links)),
+}
+
+/** A job of a kind of its own is enqueued next. */
+function special(name: 'killer' | 'stuck' | 'exiting' | 'leaking' | 'spinning'): Make {
+  return async ({ producers }, _, begin) => {
+    producers[0]!.add(SPECIAL[name])
+    begin()
+  }
 }
 
 /** Tries again while other faults prevent it. */

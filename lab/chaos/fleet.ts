@@ -24,6 +24,7 @@ export interface FleetOptions {
   readonly leaseMs: number
   readonly concurrency: number
   readonly prefetch: number
+  readonly processes: number
   /** Modules every process loads first. */
   readonly imports: readonly string[]
 }
@@ -51,11 +52,11 @@ export class FleetWorker {
   }
 
   start(): void {
-    const { schema, folder, leaseMs, concurrency, prefetch, imports, recorder } = this.#options
+    const { schema, folder, leaseMs, concurrency, prefetch, processes, imports, recorder } = this.#options
     const processRun = ++this.#processRun
     const record = join(folder, `${this.name}.${processRun}.jsonl`)
     const place = { url: this.proxy.url, schema, name: this.name, processRun, record }
-    const setup: WorkerSetup = { ...place, leaseMs, concurrency, prefetch }
+    const setup: WorkerSetup = { ...place, leaseMs, concurrency, prefetch, processes }
     const skewed = this.skewMs === 0 ? [] : ['--import', WRONG_CLOCK]
     const child = fork(PROGRAM, [JSON.stringify(setup)], {
       execArgv: [...skewed, ...imports.flatMap((module) => ['--import', module])],

@@ -32,6 +32,7 @@ const ON_SERVER: readonly FaultKind[] = [
 ]
 const ON_LOAD: readonly FaultKind[] = [
   ...(['dependency away', 'poison burst', 'killing payload', 'stuck handler', 'transaction outlives lease'] as const),
+  ...(['exiting handler', 'leaking handler', 'spinning handler'] as const),
 ]
 /** Faults of the server from which processes must recover quickly: lateness because of them counts. */
 const PASSED_OVER: readonly FaultKind[] = ['terminate backends', 'lose notifications']

@@ -158,14 +158,15 @@ interface Open {
 }
 
 async function openScene(machine: Machine, folder: string, settings: ChaosSettings, open: Open): Promise<Scene> {
-  const { leaseMs, concurrency, prefetch, workers, pooled, plant } = settings
+  const { leaseMs, concurrency, prefetch, processes, workers, pooled, plant } = settings
   const { server } = machine
   const place = { port: server.port, schema: SCHEMA, folder }
   const recorder = new Recorder(join(folder, 'chaos.jsonl'), { process: 'chaos', processRun: 1 })
   const pooler = machine.pooler === null ? null : { port: machine.pooler.port, workers: pooled }
   const imports = plantImports(plant)
   if (settings.hasOldDays) await enqueueOldJobs(server, SCHEMA, { recorder, settings })
-  open.fleet = await startFleet(workers, { ...place, pooler, recorder, leaseMs, concurrency, prefetch, imports })
+  const each = { leaseMs, concurrency, prefetch, processes, imports }
+  open.fleet = await startFleet(workers, { ...place, ...each, pooler, recorder })
   const producers: Producer[] = []
   for (let number = 1; number <= settings.producers; number++) {
     const producer = await Producer.open(number, { ...place, settings })

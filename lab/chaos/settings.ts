@@ -11,6 +11,11 @@ export const FAULT_KINDS = [
   'pause within lease',
   'deploy',
   'second signal',
+  'kill child',
+  'kill supervisor',
+  'exiting handler',
+  'leaking handler',
+  'spinning handler',
   'block event loop',
   'skew clock',
   'cut by reset',
@@ -51,6 +56,11 @@ export const FAULT_KINDS = [
 
 export type FaultKind = (typeof FAULT_KINDS)[number]
 
+/** The kinds for workers with children. */
+export const HOST_KINDS: readonly FaultKind[] = [
+  ...(['kill child', 'kill supervisor', 'exiting handler', 'leaking handler', 'spinning handler'] as const),
+]
+
 /** The kinds that need a standby. */
 export const SWITCHES: readonly FaultKind[] = ['switch servers', 'flip roles', 'fail over']
 
@@ -70,6 +80,8 @@ export interface ChaosSettings {
   readonly concurrency: number
   /** How many jobs a worker claims ahead of a free slot: all of them are lost with it when it is killed. */
   readonly prefetch: number
+  /** How many children run the handlers of each worker; 0 for none. */
+  readonly processes: number
   /** How many of the workers are behind PgBouncer in transaction mode, shared with a program of another schema. */
   readonly pooled: number
   /** Whether there are days past their retention, with jobs that live. */
@@ -149,6 +161,7 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   leaseMs: 2_000,
   concurrency: 40,
   prefetch: 1_000,
+  processes: 0,
   pooled: 0,
   hasOldDays: false,
   faults: SHORT_FAULTS,
@@ -157,9 +170,9 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
 }
 
 /** The forms of a run. Two run with the tests: one breaks processes, links and one server; the other has strangers, strict roles,
- *  a pooler, a standby and old days. One takes long. In one only the database's clock is wrong: it is separate because all times
+ *  a pooler, a standby and old days. One takes long. One has handlers in children. In one only the database's clock is wrong: it is separate because all times
  *  in a history come from this clock, and because under it alone no lease may be lost. */
-export type Form = 'short' | 'neighbours' | 'long' | 'clock'
+export type Form = 'short' | 'neighbours' | 'long' | 'host' | 'clock'
 
 export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   short: SHORT,
@@ -188,6 +201,14 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
     hasOldDays: true,
     // The tablespace on the fillable disk has one place on a machine, and a standby needs a second one.
     faults: { ...times(SHORT_FAULTS, 5), 'disk full': 0, ...times(NEIGHBOURS_FAULTS, 4) },
+  },
+  host: {
+    ...SHORT,
+    ...{ workers: 2, jobs: 3_000, perSecond: 100, seconds: 40, concurrency: 16, prefetch: 20, processes: 2 },
+    faults: {
+      ...{ 'kill child': 10, 'kill supervisor': 3, 'exiting handler': 2, 'leaking handler': 1, 'spinning handler': 2 },
+      ...{ 'pause beyond lease': 2, deploy: 2, 'second signal': 1, 'cut by reset': 3, 'lose answer to settle': 2 },
+    },
   },
   clock: {
     ...SHORT,

@@ -15,6 +15,8 @@ export interface WorkerSetup {
   readonly leaseMs: number
   readonly concurrency: number
   readonly prefetch: number
+  /** How many children run its handlers; 0 for none. */
+  readonly processes: number
 }
 
 /** The message of a worker process when it is up. */
@@ -30,6 +32,7 @@ export const QUEUES: readonly string[] = ['gen', 'special']
 export type WorkerOrder =
   | { readonly order: 'block'; readonly ms: number }
   | { readonly order: 'die after effect' }
+  | { readonly order: 'kill child' }
   | { readonly order: 'dependency'; readonly isDown: boolean }
 
 /** Attempts outlast a minute of outages at a backoff of at most a second. */
@@ -37,15 +40,21 @@ export const GENERATED: GeneratedOptions = { queue: 'gen', maxAttempts: 200, tim
 
 const soon = { backoff: 'fixed', base: '200ms' } as const
 
-/** Jobs with a special purpose: one kills its process, one never settles, one has a transaction that outlives its lease and is
- *  rolled back, one belongs to schedules. */
+/** Jobs with a special purpose: one kills its process, three may run only in a child, one never settles, one has a transaction that
+ *  outlives its lease and is rolled back, one belongs to schedules. */
 export const SPECIAL: {
   readonly killer: GeneratedJob
+  readonly exiting: GeneratedJob
+  readonly spinning: GeneratedJob
+  readonly leaking: GeneratedJob
   readonly stuck: GeneratedJob
   readonly outliving: GeneratedJob
   readonly tick: JobDefinition<unknown, unknown>
 } = {
   killer: defineJob<GeneratedPayload>('killer', { queue: 'special', maxAttempts: 20, retry: soon }),
+  exiting: defineJob<GeneratedPayload>('exiting', { queue: 'special', maxAttempts: 20, retry: soon }),
+  spinning: defineJob<GeneratedPayload>('spinning', { queue: 'special', maxAttempts: 20, timeout: '1s', retry: soon }),
+  leaking: defineJob<GeneratedPayload>('leaking', { queue: 'special', maxAttempts: 20, timeout: '60s', retry: soon }),
   stuck: defineJob<GeneratedPayload>('stuck', { queue: 'special', maxAttempts: 2, timeout: '1s', retry: soon }),
   outliving: defineJob<GeneratedPayload>('outliving', {
     queue: 'special',

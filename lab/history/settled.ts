@@ -67,7 +67,8 @@ function wrongCount(life: Life, { to, rescued, attempts, crashes, reason }: JobS
   if (to === 'dead' && isGivenBack && !hasCrashed && (reason === 'expired' || reason === 'attempts')) return null
   // For an expired lease: blamed and counted, or neither if no handler had started.
   if (rescued) return hasCrashed === isKept ? null : counted
-  if (hasCrashed) return counted
+  // Of a child that ended: its host counts the crash without waiting for the lease.
+  if (hasCrashed) return isKept ? null : counted
   const isGift = to === 'ready' || to === 'scheduled'
   return isGift === isGivenBack ? null : counted
 }

@@ -67,6 +67,7 @@ const BY_ERROR: Readonly<Record<ErrorCode, ExitCode>> = {
   aborted: EXIT.unexpected,
   worker_lost: EXIT.unexpected,
   handler_stuck: EXIT.unexpected,
+  module_failed: EXIT.unexpected,
   buffer_full: EXIT.unexpected,
   closed: EXIT.unexpected,
 }

@@ -1,8 +1,8 @@
 // Defining a job: its type, the shape of its payload and the settings its jobs start with. ◄── the caller's module · next: client.ts
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { checkKeys, checkName, checkTags, checkWhole } from '../core/check.js'
-import type { Handler, HandlerFunction, JobDefinition } from '../core/definition.js'
+import { checkChoice, checkKeys, checkName, checkTags, checkWhole } from '../core/check.js'
+import type { Handler, HandlerFunction, Isolate, JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import { ATTEMPTS_MAX, type JobLimits } from '../core/limits.js'
@@ -46,6 +46,9 @@ export interface JobOptions extends LimitOptions {
   readonly upgrade?: Readonly<Record<number, (payload: never) => unknown>>
   /** Says whether an error is worth another attempt. Default: every one is. */
   readonly retryable?: (error: unknown) => boolean
+  /** Runs its handler apart from the worker: in a child process, or in a thread, which costs less and shares the process. The worker must be
+   *  given the `module` its handlers are in. Default: where the worker runs the others. */
+  readonly isolate?: Isolate
 }
 
 /** The options of a definition whose payload is checked. */
@@ -55,7 +58,7 @@ export interface CheckedJobOptions<Schema extends StandardSchemaV1> extends JobO
   readonly input: Schema
 }
 
-const KNOWN = ['input', 'queue', 'priority', ...LIMIT_OPTIONS, 'tags', 'version', 'upgrade', 'retryable']
+const KNOWN = ['input', 'queue', 'priority', ...LIMIT_OPTIONS, 'tags', 'version', 'upgrade', 'retryable', 'isolate']
 
 /**
  * Defines a job. Raises `invalid_name` or `invalid_option` for a definition that cannot work.
@@ -75,7 +78,16 @@ export function defineJob(
 ): JobDefinition {
   checkName('type', type)
   checkKeys(`the definition of "${type}"`, options, KNOWN)
-  const { queue = DEFAULT_QUEUE, priority = 0, tags = [], version = 1, upgrade = {}, retryable, input } = options
+  const {
+    queue = DEFAULT_QUEUE,
+    priority = 0,
+    tags = [],
+    version = 1,
+    upgrade = {},
+    retryable,
+    isolate,
+    input,
+  } = options
   const definition: JobDefinition = {
     type,
     queue: checkName('queue', queue),
@@ -87,6 +99,7 @@ export function defineJob(
     // After the version, which it counts up to.
     upgrades: checkUpgrades(type, version, upgrade),
     retryable: retryable === undefined ? null : checkFunction(`retryable of "${type}"`, retryable),
+    isolate: isolate === undefined ? null : checkChoice('isolate', isolate, ['process', 'thread']),
     handle: (run) => bind(definition, run),
   }
   return Object.freeze(definition)

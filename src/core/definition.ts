@@ -39,6 +39,9 @@ export interface JobContext {
 /** The code that runs a job. What it returns is the result, kept for the retention time. */
 export type HandlerFunction<Payload> = (payload: Payload, ctx: JobContext) => unknown
 
+/** What keeps a handler apart from the worker and from other handlers. */
+export type Isolate = 'process' | 'thread'
+
 /** What a definition holds, checked and complete. Its producer's and its handler's type travel with it. */
 export interface JobDefinition<Input = unknown, Output = unknown> {
   readonly type: string
@@ -53,6 +56,8 @@ export interface JobDefinition<Input = unknown, Output = unknown> {
   readonly upgrades: ReadonlyMap<number, (payload: unknown) => unknown>
   /** Says whether an error is worth another attempt; null takes every error for one. */
   readonly retryable: ((error: unknown) => boolean) | null
+  /** Where its handler runs: in a child process, in a thread, or, with null, where its worker says. */
+  readonly isolate: Isolate | null
   /** Binds the code that runs this job, for `worker({ handlers })`. */
   handle(run: HandlerFunction<Output>): Handler
 }

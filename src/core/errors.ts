@@ -28,6 +28,7 @@ export const ERROR_CODES = [
   'aborted',
   'worker_lost',
   'handler_stuck',
+  'module_failed',
   'duplicate_handler',
   'buffer_full',
   'closed',

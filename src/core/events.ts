@@ -1,5 +1,6 @@
 // What happens, in one vocabulary for logs, metrics, traces and tests.
 
+import type { Isolate } from './definition.js'
 import type { Horizon } from './operating.js'
 import type { JobState } from './states.js'
 
@@ -102,6 +103,21 @@ export type HoldfastEvent =
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }
   | { readonly name: 'loop.blocked'; readonly forMs: number }
+  /** A child that runs handlers is ready. `pid` is null of a thread. */
+  | { readonly name: 'child.started'; readonly isolate: Isolate; readonly pid: number | null; readonly tookMs: number }
+  | {
+      readonly name: 'child.ended'
+      readonly isolate: Isolate
+      readonly pid: number | null
+      /** What made it end: it exited or was killed by itself, could not load its module, was ended because of a stuck handler or of its
+       *  memory, was replaced, or stopped with its worker. */
+      readonly why: 'exit' | 'load' | 'stuck' | 'memory' | 'recycled' | 'stopped'
+      readonly code: number | null
+      readonly signal: string | null
+      /** How many jobs it had in hand: they run again. */
+      readonly jobs: number
+      readonly error: string | null
+    }
   | { readonly name: 'worker.started'; readonly worker: string }
   | { readonly name: 'worker.draining'; readonly worker: string; readonly running: number }
   | { readonly name: 'worker.stopped'; readonly worker: string; readonly released: number }

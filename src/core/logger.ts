@@ -46,37 +46,40 @@ export class EventLog {
   }
 }
 
-const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], 'job.ended' | 'job.settled'>, LogLevel>> = {
-  'job.enqueued': 'debug',
-  'enqueue.answered': 'debug',
-  'job.claimed': 'debug',
-  'job.started': 'debug',
-  'job.promoted': 'debug',
-  'job.stuck': 'warn',
-  'job.rescued': 'warn',
-  'lease.lost': 'warn',
-  'lease.extended': 'debug',
-  'rescue.held': 'info',
-  'schedule.fired': 'debug',
-  'schedule.late': 'warn',
-  'schedule.broken': 'error',
-  'bulk.stepped': 'info',
-  'horizon.held': 'warn',
-  'horizon.freed': 'info',
-  'durability.reduced': 'error',
-  'prune.done': 'debug',
-  'prune.postponed': 'warn',
-  'store.failed': 'error',
-  'store.recovered': 'info',
-  'loop.blocked': 'warn',
-  'worker.started': 'info',
-  'worker.draining': 'info',
-  'worker.stopped': 'info',
-}
+const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], 'job.ended' | 'job.settled' | 'child.ended'>, LogLevel>> =
+  {
+    'job.enqueued': 'debug',
+    'enqueue.answered': 'debug',
+    'job.claimed': 'debug',
+    'job.started': 'debug',
+    'job.promoted': 'debug',
+    'job.stuck': 'warn',
+    'job.rescued': 'warn',
+    'lease.lost': 'warn',
+    'lease.extended': 'debug',
+    'rescue.held': 'info',
+    'schedule.fired': 'debug',
+    'schedule.late': 'warn',
+    'schedule.broken': 'error',
+    'bulk.stepped': 'info',
+    'horizon.held': 'warn',
+    'horizon.freed': 'info',
+    'durability.reduced': 'error',
+    'prune.done': 'debug',
+    'prune.postponed': 'warn',
+    'store.failed': 'error',
+    'store.recovered': 'info',
+    'loop.blocked': 'warn',
+    'child.started': 'debug',
+    'worker.started': 'info',
+    'worker.draining': 'info',
+    'worker.stopped': 'info',
+  }
 
 /** How urgent an event is: `debug` for what happens all the time, `error` for what somebody has to mend. */
 export function levelOf(event: HoldfastEvent): LogLevel {
   if (event.name === 'job.ended') return event.error === null ? 'debug' : 'warn'
+  if (event.name === 'child.ended') return event.why === 'recycled' || event.why === 'stopped' ? 'debug' : 'warn'
   if (event.name !== 'job.settled') return LEVELS[event.name]
   if (event.state === 'dead') return 'error'
   return event.state === 'succeeded' || event.state === 'scheduled' ? 'debug' : 'info'
@@ -116,6 +119,8 @@ function messageOf(event: HoldfastEvent): string {
       return `the store failed during ${event.during}`
     case 'store.recovered':
       return `the store is back: ${event.during}`
+    case 'child.ended':
+      return childEnded(event)
     case 'worker.started':
     case 'worker.draining':
     case 'worker.stopped':
@@ -123,4 +128,12 @@ function messageOf(event: HoldfastEvent): string {
     default:
       return event.name
   }
+}
+
+/** A sentence about a child that ended. */
+export function childEnded(event: Extract<HoldfastEvent, { name: 'child.ended' }>): string {
+  const { isolate, pid, why, code, signal, jobs, error } = event
+  const how = signal === null ? `code ${code}` : signal
+  const inHand = jobs === 0 ? '' : `; ${jobs} ${jobs === 1 ? 'job' : 'jobs'} in hand`
+  return `a child ${isolate === 'thread' ? 'thread' : `process (${pid})`} ended: ${why}, ${how}${inHand}${error === null ? '' : `: ${error}`}`
 }

@@ -75,7 +75,7 @@ function stepper({ holdfast, store, upkeep }: DrainDeps, handlers: readonly Hand
     if (worker === null || known !== queues.join()) {
       await worker?.stop()
       // Nothing is claimed ahead, so that a job that is enqueued with a higher priority meanwhile comes first.
-      worker = holdfast.worker({ handlers, queues, concurrency, prefetch: 0, name: 'drain' })
+      worker = holdfast.worker({ handlers, queues, concurrency, prefetch: 0, name: 'drain', processes: 0 })
       known = queues.join()
     }
     return worker.tick()

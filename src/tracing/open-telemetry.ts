@@ -109,7 +109,9 @@ class OpenTelemetryTracer implements JobTracer {
     const active = context.active()
     if (trace.getSpan(active) !== undefined) return active
     const job = currentJob()
-    return (job === null ? undefined : this.#contexts.get(job)) ?? active
+    if (job === null) return active
+    // In a child the run itself is traced by its host: there the job's own trace goes on.
+    return this.#contexts.get(job) ?? readTraceparent(job.trace) ?? active
   }
 }
 

@@ -10,6 +10,7 @@ import type { Clock } from '../core/ports.js'
 import type { JobTracer } from '../core/tracer.js'
 import type { FailableContext } from './current-job.js'
 import type { HeldJob } from './held-job.js'
+import type { Isolation } from './isolation.js'
 import { Notes, writeNotes } from './notes.js'
 import { SnoozeJob } from './outcome.js'
 import type { StoreTime } from './store-time.js'
@@ -23,8 +24,12 @@ export interface RunScope {
   readonly hasListeners: () => boolean
   readonly random: () => number
   readonly tracer: JobTracer | null
+  /** Where isolated handlers run; null when all run in this thread. */
+  readonly isolation: Isolation | null
   /** What the store knows of a lease; asks until the store answers. */
   readonly fateOf: (held: HeldJob) => Promise<'held' | 'settled' | 'lost'>
+  /** The handler of a job starts only now: its time counts from here. */
+  readonly onLateStart: (held: HeldJob) => void
   /** The store said that a lease no longer holds. */
   readonly onLost: (held: HeldJob) => void
   /** Called once for each job when its settlement is known, or when it needs none. */
@@ -73,6 +78,10 @@ export class RunContext implements JobContext, FailableContext {
 
   get tags(): readonly string[] {
     return this.#held.job.tags
+  }
+
+  get trace(): string | null {
+    return this.#held.job.trace
   }
 
   get signal(): AbortSignal {

@@ -7,6 +7,8 @@ import { HoldfastError } from '../core/errors.js'
 
 /** What this library knows of a context beside what its handler does. */
 export interface FailableContext extends JobContext {
+  /** W3C trace context of the job's enqueue. */
+  readonly trace: string | null
   /** Tells it that its handler failed outside of its promise. */
   failUncaught(error: unknown): void
   /** True while its handler runs, and what it shares with others of its worker is this. */
@@ -16,7 +18,7 @@ export interface FailableContext extends JobContext {
 const storage = new AsyncLocalStorage<FailableContext>()
 
 /** The context of the job whose handler the calling code runs under, or null outside of handlers. */
-export function currentJob(): JobContext | null {
+export function currentJob(): FailableContext | null {
   return storage.getStore() ?? null
 }
 

@@ -68,6 +68,8 @@ export class Deadlines {
 
   #reach(held: HeldJob): void {
     if (held.abortCause !== null) {
+      // Once more later: a child that is ended has its own time for it.
+      this.grace(held)
       this.#deps.onStuck(held)
       return
     }

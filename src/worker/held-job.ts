@@ -5,6 +5,7 @@ import type { AbortCause, Handler } from '../core/definition.js'
 import { type ErrorCode, HoldfastError } from '../core/errors.js'
 import type { ClaimedJob, Lease, SettledJob } from '../core/job.js'
 import { type JobLimits, resolveLimits } from '../core/limits.js'
+import type { RemoteRun } from './isolation.js'
 import type { Notes } from './notes.js'
 
 /** waiting: prefetched. starting: has a slot, its handler not called yet. ended: its settlement is on its way, or none
@@ -46,6 +47,8 @@ export class HeldJob implements Lease, DecidedJob {
   /** True once the handler called `complete()`: the store knows whether the job is settled, this process does not. */
   isCompleting = false
   notes: Notes | null = null
+  /** The handler, while it runs in a child. */
+  remote: RemoteRun | null = null
   settled: SettledJob | null = null
   /** True when the store refused the settlement and it goes without result and error. */
   isStripped = false
@@ -95,6 +98,7 @@ export class HeldJob implements Lease, DecidedJob {
     this.#abortCause = cause
     this.#abortReason = new HoldfastError(CODES[cause], message, { details: { id: this.id, attempt: this.attempt } })
     this.#controller?.abort(this.#abortReason)
+    this.remote?.abort()
     return true
   }
 }

@@ -44,11 +44,15 @@ export function abortForShutdown(held: HeldJob): void {
   held.abort('shutdown', `the worker is stopping and its drain time is over; job ${held.id} is released`)
 }
 
-/** The handler was told to stop and did not: its job is settled without it and its slot is free. It may still be running. */
+/**
+ * The handler was told to stop and did not. One that runs in a child is ended together with it, and its job is settled after that. Of another
+ * the job is settled without it and its slot is free: it may still be running.
+ */
 export function giveUpStuck(held: HeldJob, scope: RunScope): void {
   if (held.phase === 'ended') return
   const { id, type, queue } = held.job
   scope.emit({ name: 'job.stuck', id, type, queue })
+  if (held.remote?.kill() === true) return
   // Whether the handler's own transaction commits is for the store to say.
   if (held.isLost || held.isCompleting) letGo(held, scope)
   else if (held.abortCause === 'cancelled') conclude(held, scope, { kind: 'cancelled' })

@@ -122,7 +122,8 @@ export function resolveDrain(drain: unknown): number | null {
   return drain === null ? null : durationMs(drain, { name: 'drain' })
 }
 
-function resolveHandlers(handlers: unknown): ReadonlyMap<string, Handler> {
+/** Checks a list of handlers; raises `invalid_option` or `duplicate_handler`. */
+export function resolveHandlers(handlers: unknown): ReadonlyMap<string, Handler> {
   if (!Array.isArray(handlers) || handlers.length === 0 || handlers.length > HANDLERS_MAX) {
     throw new HoldfastError(
       'invalid_option',

@@ -10,6 +10,7 @@ import { type Checked, checkPayload, upgradePayload } from '../core/payload.js'
 import { RunContext, type RunScope } from './context.js'
 import { callWithJob } from './current-job.js'
 import type { HeldJob } from './held-job.js'
+import { RemoteEnd } from './isolation.js'
 import { classifyThrown } from './outcome.js'
 
 // Long enough not to go round in circles, short enough for a newer worker that is just starting.
@@ -25,6 +26,11 @@ export function runJob(held: HeldJob, scope: RunScope): void {
   const definition = held.handler.definition as JobDefinition
   if (held.job.version > definition.version) {
     conclude(held, scope, { kind: 'released', delayMs: NEWER_VERSION_DELAY_MS })
+    return
+  }
+  // Its payload is read and checked where it runs.
+  if (scope.isolation?.isolates(definition.type) === true) {
+    callHandler(held, scope, null)
     return
   }
   let payload: unknown
@@ -87,14 +93,15 @@ function callHandler(held: HeldJob, scope: RunScope, payload: unknown): void {
     scope.emit({ name: 'job.started', id, type, queue, attempt, waitMs: waitMsOf(held, scope) })
   }
   const context = new RunContext(held, scope, rejected)
-  const { run } = held.handler
+  const call = () => {
+    if (scope.isolation?.isolates(held.job.type) === true) {
+      return scope.isolation.run(held, context, () => scope.onLateStart(held))
+    }
+    return callWithJob(held.handler.run, payload, context)
+  }
   try {
     const returned =
-      scope.tracer === null
-        ? callWithJob(run, payload, context)
-        : scope.tracer.run(held.job, { context, waitMs: waitMsOf(held, scope) }, () =>
-            callWithJob(run, payload, context),
-          )
+      scope.tracer === null ? call() : scope.tracer.run(held.job, { context, waitMs: waitMsOf(held, scope) }, call)
     if (isThenable(returned)) {
       Promise.resolve(returned).then(
         (value) => resolved(held, scope, value),
@@ -117,9 +124,11 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 
 function resolved(held: HeldJob, scope: RunScope, value: unknown): void {
   if (held.phase === 'ended') return
-  if (held.isCompleting) void confirmCompletion(held, scope, null)
+  const remote = value instanceof RemoteEnd ? value : null
+  if (remote !== null && remote.verdict !== null) rejected(held, scope, remote)
+  else if (held.isCompleting) void confirmCompletion(held, scope, null)
   else if (held.isLost) letGo(held, scope)
-  else conclude(held, scope, { kind: 'succeeded' }, { result: encodeResult(value) })
+  else conclude(held, scope, { kind: 'succeeded' }, { result: remote === null ? encodeResult(value) : remote.result })
 }
 
 function rejected(held: HeldJob, scope: RunScope, thrown: unknown): void {
@@ -131,7 +140,8 @@ function rejected(held: HeldJob, scope: RunScope, thrown: unknown): void {
 
 function concludeThrown(held: HeldJob, scope: RunScope, thrown: unknown): void {
   const definition = held.handler.definition as JobDefinition
-  const verdict = classifyThrown(thrown, definition)
+  const remote = thrown instanceof RemoteEnd ? thrown.verdict : null
+  const verdict = remote ?? classifyThrown(thrown, definition)
   if (held.abortCause === 'cancelled') {
     conclude(held, scope, { kind: 'cancelled' })
   } else if (held.abortCause === 'timed_out') {

@@ -129,16 +129,22 @@ export class Slots {
   }
 
   #start(held: HeldJob): void {
-    const { scope, table, deadlines } = this.#deps
+    const { scope } = this.#deps
     held.phase = 'starting'
     held.place = this.#running.length
     this.#running.push(held)
-    held.startedMs = scope.clock.monotonic()
-    table.start(held.leaseSlot, held.startedMs, held.limits.timeoutMs)
-    deadlines.start(held)
+    this.startClock(held)
     this.#listOf(held).left()
     if (held.crashes === 0) runJob(held, scope)
     else this.#suspects.start(held)
+  }
+
+  /** Counts the time of a job's handler from now. */
+  startClock(held: HeldJob): void {
+    const { scope, table, deadlines } = this.#deps
+    held.startedMs = scope.clock.monotonic()
+    table.start(held.leaseSlot, held.startedMs, held.limits.timeoutMs)
+    deadlines.start(held)
   }
 
   #release(held: HeldJob): void {

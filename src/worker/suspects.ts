@@ -16,6 +16,8 @@ const RELEASE_MS = 1_000
 // A worker that is killed with a thousand jobs in hand makes a thousand suspects, and nearly all of them are innocent: this
 // share of the slots runs them.
 const SLOT_SHARE = 0.25
+// With handlers in children a crash ends one child, so all jobs that one of two children had may run again together.
+const SLOT_SHARE_IN_CHILDREN = 0.5
 // Most poison kills soon. After this time a suspect that is still running makes room for the next.
 const PROVEN_MS = 5_000
 
@@ -31,7 +33,7 @@ export class Suspects {
 
   constructor(scope: RunScope, concurrency: number) {
     this.#scope = scope
-    this.#runningMax = Math.max(1, Math.floor(concurrency * SLOT_SHARE))
+    this.#runningMax = Math.max(1, Math.floor(concurrency * (scope.isolation === null ? SLOT_SHARE : SLOT_SHARE_IN_CHILDREN)))
   }
 
   /** How many wait. */

@@ -43,6 +43,7 @@ import { Fetcher } from './fetcher.js'
 import { Heartbeat } from './heartbeat.js'
 import type { HeldJob } from './held-job.js'
 import { abortForShutdown, cancelHeld, giveUpStuck, loseCompleting, loseHeld } from './interrupt.js'
+import type { Isolation } from './isolation.js'
 import { LeaseTable } from './lease-table.js'
 import { LifeSign } from './life-sign.js'
 import { resolveDrain, resolveWorkerOptions, type WorkerOptions, type WorkerSettings } from './options.js'
@@ -71,6 +72,8 @@ export interface WorkerDeps {
   /** Called when a settlement makes a job due after `dueInMs`, so that upkeep in this process promotes it in time. */
   readonly onDueIn?: (dueInMs: number) => void
   readonly tracer?: JobTracer | null
+  /** Where isolated handlers run. Default null: in this thread, like the others. */
+  readonly isolation?: Isolation | null
 }
 
 /** Claims jobs, runs their handlers, settles them. */
@@ -119,7 +122,9 @@ export class Worker {
       hasListeners,
       random: () => ports.random.float(),
       tracer: deps.tracer ?? null,
+      isolation: deps.isolation ?? null,
       fateOf: (held) => this.#fateOf(held),
+      onLateStart: (held) => this.#slots.startClock(held),
       onLost: (held) => loseHeld(held, this.#scope, this.#deadlines),
       onEnded: (held) => this.#onEnded(held),
     }
@@ -179,11 +184,22 @@ export class Worker {
       throw new HoldfastError('closed', `worker ${this.id} has been stopped and cannot start again: make another`)
     }
     this.#state = 'started'
+    if (this.#scope.isolation !== null) await this.#startIsolation(this.#scope.isolation)
+    if (!this.isRunning) return
     this.#listen()
     this.#heartbeat.start()
     this.#lifeSign.start()
     this.#fetcher.start()
     this.#deps.emit({ name: 'worker.started', worker: this.id })
+  }
+
+  async #startIsolation(isolation: Isolation): Promise<void> {
+    try {
+      await isolation.start()
+    } catch (error) {
+      if (this.isRunning) this.#state = 'new'
+      throw error
+    }
   }
 
   /**
@@ -196,7 +212,7 @@ export class Worker {
     const refusal = this.ownHandlerError('stop()')
     if (refusal !== null) return Promise.reject(refusal)
     this.#drainFor(options.drain === undefined ? this.#settings.drainMs : resolveDrain(options.drain))
-    this.#stopping ??= this.#stop()
+    this.#stopping ??= this.#stop().finally(() => this.#scope.isolation?.stop())
     return this.#stopping
   }
 
@@ -387,6 +403,9 @@ export class Worker {
     await Promise.race([this.#slots.whenEmpty(), fired(this.#drainOver.signal)])
     this.#drainTimer?.cancel()
     for (const held of [...this.#slots.running]) abortForShutdown(held)
+    await this.#within(SHUTDOWN_GRACE_MS, this.#slots.whenEmpty())
+    for (const held of [...this.#slots.running]) giveUpStuck(held, this.#scope)
+    // Handlers in children are gone a moment later; a child that cannot be ended holds nothing up.
     await this.#within(SHUTDOWN_GRACE_MS, this.#slots.whenEmpty())
     for (const held of [...this.#slots.running]) giveUpStuck(held, this.#scope)
     await fetching

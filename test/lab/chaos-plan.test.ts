@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { stepOf } from '../../lab/chaos/collect.js'
 import { planFaults } from '../../lab/chaos/plan.js'
 import { type ChaosOptions, settingsOf } from '../../lab/chaos/program.js'
-import { FAULT_KINDS, FORMS } from '../../lab/chaos/settings.js'
+import { FAULT_KINDS, FORMS, HOST_KINDS } from '../../lab/chaos/settings.js'
 
 const OPTIONS: ChaosOptions = {
   ...{ seed: 1, form: 'short', jobs: null, seconds: null, rate: null },
@@ -24,9 +24,17 @@ describe('the plan of faults', () => {
     expect(short.length).toBeGreaterThanOrEqual(100)
     expect(new Set(short.map(({ kind }) => kind)).size).toBeGreaterThanOrEqual(12)
     expect(long.length).toBeGreaterThanOrEqual(500)
-    // The database's clock has a form of its own; a disk that can be filled and a standby don't go together.
-    const timed = FAULT_KINDS.filter((kind) => !kind.startsWith('clock') && kind !== 'disk full')
+    // The database's clock and workers with children have forms of their own; a disk that can be filled and a standby don't go together.
+    const apart = [...HOST_KINDS, 'clock ahead', 'clock back', 'disk full']
+    const timed = FAULT_KINDS.filter((kind) => !apart.includes(kind))
     expect(new Set(long.map(({ kind }) => kind))).toEqual(new Set(timed))
+  })
+
+  test('of workers with children kills both kinds of processes and has handlers that exit, leak and spin', () => {
+    const kinds = new Set(planFaults({ ...FORMS.host, seed: 1 }).map(({ kind }) => kind))
+
+    expect(HOST_KINDS.filter((kind) => !kinds.has(kind))).toEqual([])
+    expect(FORMS.host.processes).toBeGreaterThan(1)
   })
 
   test('names targets that exist, in the order of time', () => {

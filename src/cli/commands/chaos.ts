@@ -8,7 +8,7 @@ import { writeJson } from '../output/json.js'
 
 interface ChaosFlags {
   readonly seed: number
-  readonly form: 'short' | 'neighbours' | 'long' | 'clock'
+  readonly form: 'short' | 'neighbours' | 'long' | 'host' | 'clock'
   readonly jobs?: number
   readonly seconds?: number
   readonly rate?: number
@@ -31,7 +31,7 @@ export function addChaos(parent: Command, cli: Cli): void {
     .option('--seed <number>', 'the load and the plan depend on it', wholeNumber, 1)
     .addOption(
       new Option('--form <form>', 'how many jobs and faults, and of which kind')
-        .choices(['short', 'neighbours', 'long', 'clock'])
+        .choices(['short', 'neighbours', 'long', 'host', 'clock'])
         .default('short'),
     )
     .option('--jobs <number>', 'how many jobs must be accepted', wholeNumber)

@@ -1,11 +1,14 @@
 // holdfast worker: runs the handlers of a module until it is stopped.
 
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import type { Command } from 'commander'
 import { checkWhole } from '../../core/check.js'
 import type { Duration } from '../../core/duration.js'
 import type { Emit } from '../../core/events.js'
 import { hostCheck } from '../../core/hosts.js'
 import type { Holdfast } from '../../holdfast.js'
+import { type HostOptions, resolveHostOptions } from '../../host/options.js'
 import type { MetricsServer } from '../../metrics/serve.js'
 import { attributeUncaught } from '../../worker/current-job.js'
 import { resolveWorkerOptions, type WorkerOptions } from '../../worker/options.js'
@@ -31,6 +34,9 @@ interface WorkerFlags extends StoreFlags, LogFlags {
   readonly claimBatch?: number
   readonly visibilityTimeout?: Duration
   readonly drainTimeout?: Duration | null
+  readonly processes?: number
+  readonly childMemory?: number
+  readonly childJobs?: number
   readonly metricsPort?: number
   readonly metricsHost?: string
   readonly metricsAllowHost?: readonly string[]
@@ -54,6 +60,9 @@ export function addWorker(parent: Command, cli: Cli): void {
     .addOption(
       option('--visibility-timeout <duration>', 'the lease of a job, extended while it runs (default: 30s)', duration),
     )
+    .addOption(option('--processes <number>', 'run the handlers in child processes (default: none)', wholeNumber))
+    .addOption(option('--child-memory <MiB>', 'the memory of one child (default: 512)', wholeNumber))
+    .addOption(option('--child-jobs <number>', 'replace a child after so many jobs (default: never)', wholeNumber))
     .addOption(
       option(
         '--drain-timeout <duration>',
@@ -83,6 +92,7 @@ export function addWorker(parent: Command, cli: Cli): void {
       'HOLDFAST_CONCURRENCY=4 holdfast worker ./jobs.js --log-level debug',
       'settings from the environment; a line for each job',
     ],
+    ['holdfast worker ./jobs.js --processes 4 --concurrency 64', 'handlers in four children, 16 jobs each'],
     ['holdfast worker ./jobs.js --metrics-port 9464', 'with metrics at http://127.0.0.1:9464/metrics'],
   ])
 }
@@ -91,7 +101,10 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
   const lifetime = new Lifetime(cli, { signals: ['SIGINT', 'SIGTERM'], onUncaught: attributeUncaught })
   const handlers = await loadHandlers(module)
   // Before the store is opened: a wrong option should not need a connection to be reported.
-  const { queues, concurrency } = resolveWorkerOptions(readOptions(flags, handlers))
+  const settings = resolveWorkerOptions(readOptions(flags, handlers))
+  const { queues, concurrency } = settings
+  const hostOptions = readHostOptions(flags, module)
+  resolveHostOptions(hostOptions, settings)
   checkMetricsFlags(flags)
   const types = handlers.map(({ definition }) => definition.type)
   const log = await openLog(cli, flags, types)
@@ -100,7 +113,7 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
   try {
     holdfast.on(logEvents(log))
     const metrics = await openMetrics(holdfast, flags, { queues, types })
-    const worker = holdfast.worker(readOptions(flags, log.watch(handlers)))
+    const worker = holdfast.worker({ ...readOptions(flags, log.watch(handlers)), ...hostOptions })
     await worker.start()
     const kinds = `${handlers.length} ${handlers.length === 1 ? 'type' : 'types'}`
     const metricsText = metrics === null ? '' : `, metrics at ${metrics.url}`
@@ -164,6 +177,15 @@ function readOptions(flags: WorkerFlags, handlers: WorkerOptions['handlers']): W
     ...(claimBatch === undefined ? {} : { claimBatch }),
     ...(visibilityTimeout === undefined ? {} : { lease: visibilityTimeout }),
     ...(drainTimeout === undefined ? {} : { drain: drainTimeout }),
+  }
+}
+
+function readHostOptions({ processes, childMemory, childJobs }: WorkerFlags, module: string): HostOptions {
+  return {
+    module: pathToFileURL(resolve(module)),
+    ...(processes === undefined ? {} : { processes }),
+    ...(childMemory === undefined ? {} : { childMemory }),
+    ...(childJobs === undefined ? {} : { childJobs }),
   }
 }
 

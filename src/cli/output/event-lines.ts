@@ -2,6 +2,7 @@
 
 import type { Handler, JobContext } from '../../core/definition.js'
 import type { HoldfastEvent } from '../../core/events.js'
+import { childEnded, levelOf } from '../../core/logger.js'
 import type { Line, Tone } from './lines.js'
 import { visible } from './terminal.js'
 import { clockText, spanText } from './times.js'
@@ -107,6 +108,10 @@ export class EventLines {
         return { subject: 'store', text: short(`retention skips ${event.day}: ${event.why}`), tone: 'warning' }
       case 'loop.blocked':
         return { subject: 'worker', text: `the event loop was blocked for ${spanText(event.forMs)}`, tone: 'warning' }
+      case 'child.ended': {
+        const isRoutine = levelOf(event) === 'debug'
+        return { subject: 'worker', text: short(childEnded(event)), tone: isRoutine ? 'quiet' : 'warning', isRoutine }
+      }
       case 'store.failed':
         return this.#failed(event)
       case 'store.recovered':
@@ -165,6 +170,7 @@ function settledText({ state, reason, delayMs }: EventOf<'job.settled'>, ended: 
       return { text: `${what}: runs again at ${clockText(new Date(Date.now() + (delayMs ?? 0)))}`, isRoutine: true }
     }
     case 'ready':
+      if (ended?.outcome === 'crashed') return { text: `${error ?? 'its child ended'} · runs again`, tone: 'warning' }
       return { text: 'released unfinished; the attempt is not counted', tone: 'warning' }
     default:
       return { text: state }

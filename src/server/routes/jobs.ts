@@ -99,6 +99,7 @@ async function cloneJob(ask: Ask<{ id: string }, unknown, shapes.CloneBody>): Pr
     version: job.version,
     schema: null,
     upgrades: new Map(),
+    isolate: null,
     retryable: null,
     handle: (run) => ({ definition: target as never, run: run as never }),
   }
