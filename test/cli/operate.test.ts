@@ -366,6 +366,29 @@ describe('tail', () => {
     expect(code).toBe(5)
     expect(stdout).toMatch(/cancelled, attempt 0 of 25$/m)
   })
+
+  test('jobs tail prints the log of an attempt between its start and its end', async () => {
+    let finish = () => {}
+    const logging = defineJob('logging', { queue: 'logging' }).handle((_, ctx) => {
+      ctx.log('half way')
+      return new Promise<void>((resolve) => {
+        finish = resolve
+      })
+    })
+    const worker = store.holdfast.worker({ handlers: [logging] })
+    await worker.start()
+    const { id } = await store.holdfast.enqueue('logging', null, { queue: 'logging' })
+    await expect.poll(async () => (await store.holdfast.get(id))?.logs.length, { timeout: 15_000 }).toBe(1)
+
+    const following = start(['jobs', 'tail', id, '--every', '250ms'], store.at)
+    await following.line(/half way$/)
+    finish()
+    const { code, stdout } = await following.ended
+    await worker.stop()
+
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/running, attempt 1 of 25\n.* half way\n.* succeeded, attempt 1 of 25\n$/)
+  })
 })
 
 describe('stats, workers and top', () => {

@@ -101,7 +101,7 @@ describe('the module', () => {
       start(['worker', 'old.cjs', ...PRETTY], { ...at, cwd }),
     ]
 
-    for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 concurrently/)
+    for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 slots/)
   })
 
   const TYPED = `import { defineJob } from 'holdfast'
@@ -120,7 +120,7 @@ describe('the module', () => {
     await symlink(join(ROOT, 'node_modules', 'tsx'), join(cwd, 'node_modules', 'tsx'), 'junction')
     const running = start(['worker', `./${file}`, ...PRETTY], { ...at, cwd })
 
-    await running.line(/^worker \S+: 1 type in default, 10 concurrently/)
+    await running.line(/^worker \S+: 1 type in default, 10 slots/)
   })
 
   test.skipIf('typescript' in process.features)(
@@ -153,7 +153,7 @@ describe('running', () => {
 
     const running = start(['worker', './jobs.js', '--concurrency', '7', ...PRETTY], { cwd, env })
 
-    await running.line(/: 6 types in one, two, 7 concurrently/)
+    await running.line(/: 6 types in one, two, 7 slots/)
   })
 
   test('prints what happens to each job', async () => {

@@ -147,14 +147,15 @@ function pollOne(print: JobPrinter, holdfast: Holdfast, id: string, lifetime: Li
   return async () => {
     const job = await holdfast.get(id)
     if (job === null) throw new HoldfastError('job_not_found', `there is no job ${id}`)
-    const lastLog = last?.logs.length ?? 0
-    for (const { at, text } of job.logs.slice(lastLog)) print.logged(job, at, text)
+    const isChanged = last === null || last.state !== job.state || last.attempt !== job.attempt
+    const change = { job, from: last?.state ?? null }
+    // An attempt logs after it has started and before it has ended.
+    if (isChanged && !isFinished(job.state)) print.changed(change)
+    for (const { at, text } of job.logs.slice(last?.logs.length ?? 0)) print.logged(job, at, text)
     if (job.progress !== null && JSON.stringify(job.progress) !== JSON.stringify(last?.progress)) print.progressed(job)
-    if (last === null || last.state !== job.state || last.attempt !== job.attempt) {
-      print.changed({ job, from: last?.state ?? null })
-    }
     last = job
     if (!isFinished(job.state)) return
+    if (isChanged) print.changed(change)
     if (job.state !== 'succeeded') process.exitCode = EXIT.conflict
     lifetime.end()
   }

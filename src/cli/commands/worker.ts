@@ -118,7 +118,7 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
     const kinds = `${handlers.length} ${handlers.length === 1 ? 'type' : 'types'}`
     const metricsText = metrics === null ? '' : `, metrics at ${metrics.url}`
     log.info(
-      `worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} concurrently, at ${store.shown}${metricsText}`,
+      `worker ${worker.id}: ${kinds} in ${queues.join(', ')}, ${concurrency} slots, at ${store.shown}${metricsText}`,
       { worker: worker.id, types, queues, concurrency, store: store.shown, metrics: metrics?.url ?? null },
     )
     await lifetime.over
