@@ -25,7 +25,7 @@ export function showResult(result: ChaosResult): string {
     ['claims', `${counts.claims}; again: ${again}`],
     [
       'leases',
-      `${counts.extensions} extensions, ${counts.rescues} ran out, ${counts.lostLeases} known lost by their handler`,
+      `${counts.extensions} extensions, ${counts.rescues} expired, ${counts.lostLeases} known lost by their handler`,
     ],
     [
       'recovery',

@@ -19,16 +19,16 @@ const RUN: RunBegun = {
   limits: [],
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }
-const TOLD = { process: 'p', processRun: 1, mono: 1 } as const
+const RECORDED = { process: 'p', processRun: 1, mono: 1 } as const
 
 /** Parts of a history about the job `a` unless they say otherwise; times and orders are given where they matter. */
 const run = (changes: Loose<RunBegun> = {}): HistoryEvent => ({ ...RUN, ...changes })
-const fault = { ...TOLD, ev: 'fault.begin', kind: 'kill', target: 'w', index: 0 } as const
+const fault = { ...RECORDED, ev: 'fault.begin', kind: 'kill', target: 'w', index: 0 } as const
 const ask = (key: string, idempotencyKey: string | null = null, after?: number): HistoryEvent => {
-  return { ...TOLD, ev: 'enqueue.invoke', key, idempotencyKey, ...(after === undefined ? {} : { after }) }
+  return { ...RECORDED, ev: 'enqueue.invoke', key, idempotencyKey, ...(after === undefined ? {} : { after }) }
 }
 const ok = (key: string, job: string | null, created = true): HistoryEvent => {
-  return { ...TOLD, ev: 'enqueue.ok', key, job, created }
+  return { ...RECORDED, ev: 'enqueue.ok', key, job, created }
 }
 const stored = (at: number, changes: Loose<JobStored> = {}): StoreEvent => {
   const facts = {
@@ -79,7 +79,7 @@ const tickJob = (at: number, job: string, time = at): StoreEvent => {
   return stored(at, { job, key: null, tick: { schedule: 's', at: time } })
 }
 const handler = (ev: 'started' | 'lost_lease', fence: number, mono: number, attempt = 1): HistoryEvent => {
-  return { ...TOLD, ev, job: 'a', fence, mono, attempt }
+  return { ...RECORDED, ev, job: 'a', fence, mono, attempt }
 }
 const schedule = (catchUp: 'all' | 'skip', to = 4_000) => ({
   schedules: [{ name: 's', everyMs: 1_000, from: 1_000, to, catchUp }],
@@ -113,7 +113,11 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ['I2', 'a job has neither key nor tick', [run(), fault, stored(1, { key: null }), claimed(10, 1), ...done]],
   ['I2', 'two jobs for one key', [...taken, ...done, ...life('b', 30, { key: 'a' })]],
   ['I2', 'a job was stored twice', [...taken, stored(15), ...done]],
-  ['I2', 'a refused enqueue was written', [...taken, ...done, { ...TOLD, ev: 'enqueue.fail', key: 'a', job: null }]],
+  [
+    'I2',
+    'a refused enqueue was written',
+    [...taken, ...done, { ...RECORDED, ev: 'enqueue.fail', key: 'a', job: null }],
+  ],
   [
     'I2',
     'an enqueue answered as already there was written',
@@ -502,7 +506,7 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
       ...[
         ...taken,
         handler('lost_lease', 1, 100),
-        { ...TOLD, ev: 'effect.begin', job: 'a', fence: 1, mono: 5_000 } as const,
+        { ...RECORDED, ev: 'effect.begin', job: 'a', fence: 1, mono: 5_000 } as const,
         ...done,
       ],
     ],
@@ -599,14 +603,14 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
     'a job waited beside an idle worker',
     [
       run({ lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 0, noticeMs: 1_000 } }),
-      { ...TOLD, ev: 'worker.up', storeAt: 0, worker: 'w', of: 'w', queues: ['q'], types: null, slots: 1 },
+      { ...RECORDED, ev: 'worker.up', storeAt: 0, worker: 'w', of: 'w', queues: ['q'], types: null, slots: 1 },
       ...[fault, ask('a'), stored(1), claimed(9_000, 1), settled(9_010, 1, 'succeeded'), final()],
     ],
   ],
   [
     'I18',
     'a fault was reported as a refusal',
-    [run(), fault, ask('a'), { ...TOLD, ev: 'enqueue.info', key: 'a', job: null, isRefused: true }],
+    [run(), fault, ask('a'), { ...RECORDED, ev: 'enqueue.info', key: 'a', job: null, isRefused: true }],
   ],
   [
     'I19',
@@ -664,12 +668,12 @@ describe('whether a run counts', () => {
 
     expect(counted.ok).toBe(false)
     expect(counted.reasons.join('\n')).toMatch(
-      /accepted[\s\S]*ran out[\s\S]*unknown[\s\S]*whole again[\s\S]*1 of 2 planned faults did not fire: 1 \(pause\)/,
+      /accepted[\s\S]*expired[\s\S]*unknown[\s\S]*whole again[\s\S]*1 of 2 planned faults did not fire: 1 \(pause\)/,
     )
   })
 
   test('is true of a busy run whose faults fired', () => {
-    const lost = { ...TOLD, ev: 'answer.lost', to: 'enqueue' } as const
+    const lost = { ...RECORDED, ev: 'answer.lost', to: 'enqueue' } as const
     const end = [
       rescued(1_100, 1),
       claimed(1_200, 2, 2),

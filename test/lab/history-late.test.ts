@@ -9,20 +9,20 @@ const RUN: RunBegun = {
   lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 2_000, noticeMs: 3_000 },
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }
-const TOLD = { process: 'chaos', processRun: 1, mono: 1 } as const
+const RECORDED = { process: 'chaos', processRun: 1, mono: 1 } as const
 const up = (storeAt = 0, changes: object = {}): HistoryEvent => {
   return {
-    ...{ ...TOLD, ev: 'worker.up', storeAt, worker: 'w', of: 'worker-1', queues: ['q'], types: ['t'], slots: 1 },
+    ...{ ...RECORDED, ev: 'worker.up', storeAt, worker: 'w', of: 'worker-1', queues: ['q'], types: ['t'], slots: 1 },
     ...changes,
   }
 }
-const down = (storeAt: number): HistoryEvent => ({ ...TOLD, ev: 'worker.down', storeAt, worker: 'w' })
+const down = (storeAt: number): HistoryEvent => ({ ...RECORDED, ev: 'worker.down', storeAt, worker: 'w' })
 const fault = (ev: 'fault.begin' | 'fault.end', storeAt: number, disables?: string): HistoryEvent => {
-  const own = { ...TOLD, ev, kind: 'cut', target: 'worker-1', index: 0, storeAt }
+  const own = { ...RECORDED, ev, kind: 'cut', target: 'worker-1', index: 0, storeAt }
   return disables === undefined ? own : { ...own, disables }
 }
 const cut = [fault('fault.begin', 0), fault('fault.end', 0)]
-const ask = (key: string): HistoryEvent => ({ ...TOLD, ev: 'enqueue.invoke', key, idempotencyKey: null })
+const ask = (key: string): HistoryEvent => ({ ...RECORDED, ev: 'enqueue.invoke', key, idempotencyKey: null })
 const stored = (job: string, at: number, changes: Partial<JobStored> = {}): HistoryEvent[] => {
   const facts = { queue: 'q', type: 't', state: 'ready', priority: 0, runAt: null, maxAttempts: 9 } as const
   const rest = { maxCrashes: 3, key: job, idempotencyKey: null, after: [], tick: null }
@@ -158,7 +158,7 @@ const IN_TIME: readonly (readonly [string, readonly HistoryEvent[]])[] = [
     [
       up(),
       ...cut,
-      { ...TOLD, ev: 'busy', storeAt: 50, untilAt: 15_000 } as const,
+      { ...RECORDED, ev: 'busy', storeAt: 50, untilAt: 15_000 } as const,
       ...stored('a', 100),
       ...ends('a', 20_000),
     ],
@@ -264,7 +264,7 @@ describe('the history checker, on days past their retention', () => {
 })
 
 test('the history checker finds an enqueue that a fault refused as not retryable', () => {
-  const info = { ...TOLD, ev: 'enqueue.info', key: 'a', job: null } as const
+  const info = { ...RECORDED, ev: 'enqueue.info', key: 'a', job: null } as const
 
   expect(violationsOf([...cut, ask('a'), { ...info, isRefused: true }])).toEqual(['I18 null'])
   expect(violationsOf([...cut, ask('a'), info])).toEqual([])
