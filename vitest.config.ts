@@ -5,7 +5,7 @@ const config: ViteUserConfig = defineConfig({
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/global-setup.ts'],
     testTimeout: 20_000,
-    hookTimeout: 60_000,
+    hookTimeout: 120_000,
     pool: 'forks',
     // Two files at a time: real servers and processes share the machine with the tests that watch them.
     maxWorkers: 2,

@@ -34,6 +34,7 @@ import {
   type Presence,
 } from '../src/stores/postgres/embedded/presence.js'
 import { type EmbeddedOptions, type EmbeddedServer, openEmbedded } from '../src/stores/postgres/embedded/server.js'
+import { choosePort } from '../src/stores/postgres/embedded/start.js'
 
 const CHILD = fileURLToPath(new URL('./fixtures/embedded-child.mjs', import.meta.url))
 const FOLDER = fileURLToPath(new URL('../dist/src/stores/postgres/embedded/folder.js', import.meta.url))
@@ -366,6 +367,17 @@ describe('after a crash', { timeout: TIMEOUT_MS }, () => {
 
     expect(connection).toEqual(before)
     expect(await query(connection, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+  })
+
+  test('a port that something holds for a moment is waited for, and another is taken in the end', async () => {
+    const holder = createServer().listen(0, '127.0.0.1')
+    await once(holder, 'listening')
+    const { port } = holder.address() as AddressInfo
+
+    expect(await choosePort(port)).not.toBe(port)
+    const chosen = choosePort(port)
+    setTimeout(() => holder.close(), 200)
+    expect(await chosen).toBe(port)
   })
 
   test('a server somebody asked to stop is stopped and started again rather than waited for', async () => {

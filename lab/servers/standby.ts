@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { PostgresServer, type ServerOptions } from './postgres.js'
 
-const WAIT_MS = 30_000
+const WAIT_MS = 90_000
 
 export class PostgresPair {
   #primary: PostgresServer

@@ -18,7 +18,7 @@ import { dropSchema, openCleanStore, openPeerStore, testServerUrl } from '../sup
 // What is loaded into the server shows the set clock to whoever asks, and the machine's to the handler of a timer that ends a wait. So
 // with a clock that is ahead each wait is one in which the clock is set back.
 const AHEAD_MS = 600_000
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 120_000
 
 let server: PostgresServer
 let pooler: PgBouncer

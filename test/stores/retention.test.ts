@@ -281,6 +281,8 @@ describe('beside others', () => {
     await clock.advance(10 * DAY_MS)
 
     const days = await pruneUntilDone()
+    // A step that a busy machine does not end within its limit is left to the next call.
+    for (let call = 0; call < 20 && (await count('jobs_rest_new')) > 1; call++) await pruneUntilDone()
 
     expect([days, await broken(), await stateOf(store, ahead)]).toEqual([['2026-03-07'], [], 'ready'])
     expect([await count('jobs_rest_old'), await count('jobs_rest_new')]).toEqual([12_000, 1])

@@ -20,8 +20,12 @@ export async function arrive(site: Site, deadline: number, isWanted: () => boole
   let failures = 0
   let hasStarted = false
   let obstacle: Error | undefined
+  // Kept here, because a start that fails takes the lock file with it.
+  let portBefore: number | null = null
   while (performance.now() < deadline) {
-    const arrival = await tryServer(site.layout)
+    const postmaster = await readPostmaster(site.layout)
+    portBefore = postmaster?.port || portBefore
+    const arrival = await tryServer(site.layout, postmaster)
     if (arrival.presence !== null) return arrival.presence
     obstacle = arrival.error ?? obstacle
     // A server that we have started is also ours to stop, so then we arrive even if nobody waits any longer.
@@ -30,7 +34,7 @@ export async function arrive(site: Site, deadline: number, isWanted: () => boole
       await pause(20)
       continue
     }
-    const lines = await startServer(site, deadline)
+    const lines = await startServer(site, { deadline, portBefore })
     hasStarted = lines === null
     if (lines === null || (await isSomebodyElses(site.layout, lines))) continue
     failures += 1
@@ -51,8 +55,7 @@ type Attempt =
   | { readonly presence: Presence }
   | { readonly presence: null; readonly isServer: boolean; readonly error: Error | undefined }
 
-async function tryServer(layout: Layout): Promise<Attempt> {
-  const postmaster = await readPostmaster(layout)
+async function tryServer(layout: Layout, postmaster: Postmaster | null): Promise<Attempt> {
   if (postmaster === null) return { presence: null, isServer: false, error: undefined }
   const isLive = await isPostmaster(postmaster.pid, layout)
   // Asked politely (SIGTERM), a server refuses newcomers and waits for those who are there, who may stay for days.

@@ -22,14 +22,17 @@ export interface Site {
 }
 
 /**
- * Starts a server and waits until it is ready. Resolves with null then, or with the last lines it wrote when it
+ * Starts a server and waits until it is ready, on `portBefore` where it needs a port and that one comes free. Resolves with null then, or with the last lines it wrote when it
  * ended instead, as it does when another process was first. Raises when the deadline passes.
  */
-export async function startServer(site: Site, deadline: number): Promise<string | null> {
+export async function startServer(
+  site: Site,
+  { deadline, portBefore }: { readonly deadline: number; readonly portBefore: number | null },
+): Promise<string | null> {
   const { layout, binaries } = site
   await repairPackage(binaries.packageFolder)
   const runner = await prepareData(site, deadline)
-  const settings = { ...serverSettings(), ...(await listenSettings(layout)) }
+  const settings = { ...serverSettings(), ...(await listenSettings(layout, portBefore)) }
   await makePrivateFolder(layout.socket)
   await giveTo(runner, layout, [layout.data, layout.socket])
   await clearStrangersLocks(layout)
@@ -76,7 +79,7 @@ async function prepareData({ layout, binaries, asRoot }: Site, deadline: number)
 // A socket's path may have 107 bytes on Linux and 103 on macOS.
 const SOCKET_BYTES_MAX = 100
 
-async function listenSettings(layout: Layout): Promise<Readonly<Record<string, string>>> {
+async function listenSettings(layout: Layout, portBefore: number | null): Promise<Readonly<Record<string, string>>> {
   const path = join(layout.socket, `.s.PGSQL.${SOCKET_PORT}`)
   if (process.platform !== 'win32' && Buffer.byteLength(path) <= SOCKET_BYTES_MAX) {
     return {
@@ -87,10 +90,22 @@ async function listenSettings(layout: Layout): Promise<Readonly<Record<string, s
       port: String(SOCKET_PORT),
     }
   }
-  // After a crash the old port is taken again if possible, so that pools that know it reconnect by themselves.
-  const before = await readPostmaster(layout)
-  const port = await freePort(before?.port || 0).catch(() => freePort(0))
+  const port = await choosePort(portBefore)
   return { unix_socket_directories: '', listen_addresses: '127.0.0.1', port: String(port) }
+}
+
+// A process of the killed server holds the port until it has noticed the death of its parent, which takes a moment on a busy machine.
+const PORT_PATIENCE_MS = 2_000
+
+/** The port from before the crash if it comes free soon, so that pools that know it reconnect by themselves; otherwise any free one. */
+export async function choosePort(before: number | null): Promise<number> {
+  const deadline = deadlineIn(PORT_PATIENCE_MS)
+  while (before !== null && performance.now() < deadline) {
+    const port = await freePort(before).catch(() => null)
+    if (port !== null) return port
+    await pause(50)
+  }
+  return freePort(0)
 }
 
 function freePort(wanted: number): Promise<number> {
