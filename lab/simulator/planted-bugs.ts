@@ -49,9 +49,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['job.fence = Math.max(job.fence + 1, nowMs);', 'job.fence = job.fence || nowMs;'],
   ),
   bug(
-    'a claimed job stays in line',
+    'a claimed job stays ready',
     `${MEMORY}/claim.js`,
-    ['I3'],
+    // It is claimed again while it runs, or after it has ended.
+    ['I3', 'I13'],
     ['    take(memory, job);\n    job.state', '    job.state'],
   ),
   bug(

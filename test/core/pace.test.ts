@@ -117,6 +117,24 @@ describe('the table of paces', () => {
     expect(row.factor).toBeGreaterThanOrEqual(0)
   })
 
+  test('notifications of 40 jobs a second keep their shortest gap, those of thousands get the longest', () => {
+    const [few, many] = [caller(PACES.notify), caller(PACES.notify)]
+
+    const gaps = Array.from({ length: 20 }, () => [few.call({ ageMs: 25 }), many.call({ ageMs: 0.3 })])
+
+    expect(gaps.map(([gapMs]) => gapMs)).toEqual(gaps.map(() => 10))
+    expect(gaps.at(-1)![1]).toBe(50)
+  })
+
+  test('settlements of jobs that come one after the other keep their shortest gap, those of many jobs get the longest', () => {
+    const [few, many] = [caller(PACES.settle), caller(PACES.settle)]
+
+    const gaps = Array.from({ length: 20 }, () => [few.call({ ageMs: 25 }), many.call({ ageMs: 3 })])
+
+    expect(gaps.map(([gapMs]) => gapMs)).toEqual(gaps.map(() => 4))
+    expect(gaps.at(-1)![1]).toBe(50)
+  })
+
   test('a claim waits for a tenth of a second at most while the store is quick', () => {
     expect(PACES.claim.maxMs).toBe(100)
   })
