@@ -26,22 +26,8 @@ const COLUMNS = `bulks.id, action, filter, actor, per_second, most, expected, st
        (extract(epoch FROM created_at) * 1000)::float8, (extract(epoch FROM updated_at) * 1000)::float8, error`
 
 function readBulk(row: Row): BulkView {
-  const [
-    id,
-    action,
-    filter,
-    by,
-    perSecond,
-    most,
-    expected,
-    state,
-    matched,
-    done,
-    refused,
-    createdAt,
-    updatedAt,
-    error,
-  ] = row
+  const [id, action, filter, by, perSecond, most, expected, ...progress] = row
+  const [state, matched, done, refused, createdAt, updatedAt, error] = progress
   return {
     id: id!,
     action: action as BulkAction,

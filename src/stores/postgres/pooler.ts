@@ -5,7 +5,7 @@ export const POOL_TOO_SMALL =
   'its pool is likely too small: in session mode each connection of Holdfast needs one to the server, up to 13 for a process with one worker, 8 for a producer and 10 for `holdfast server`; raise its pool_size, or use transaction mode'
 
 interface PoolerFault {
-  readonly pattern: RegExp
+  readonly fits: RegExp
   /** False for what stays so until somebody changes the pooler's settings. */
   readonly passes: boolean
   readonly advice: string
@@ -13,27 +13,27 @@ interface PoolerFault {
 
 const FAULTS: readonly PoolerFault[] = [
   {
-    pattern: /not allowed in statement pooling mode/,
+    fits: /not allowed in statement pooling mode/,
     passes: false,
     advice:
       'this PgBouncer is in statement mode, which allows no transactions: set pool_mode = transaction (or session) for this database',
   },
   {
-    pattern: /query_wait_timeout/,
+    fits: /query_wait_timeout/,
     passes: true,
     advice: `the pooler had no server connection free; ${POOL_TOO_SMALL}`,
   },
   {
-    pattern: /no more connections allowed/,
+    fits: /no more connections allowed/,
     passes: true,
     advice: "the pooler takes no more clients: raise PgBouncer's max_client_conn",
   },
 ]
 
 /** What an error of a pooler means; null for any other. */
-export function poolerFault(thrown: unknown): Omit<PoolerFault, 'pattern'> | null {
+export function poolerFault(thrown: unknown): Omit<PoolerFault, 'fits'> | null {
   const { code, message } = (thrown ?? {}) as { code?: unknown; message?: unknown }
   // All of PgBouncer's own errors have this state.
   if (code !== '08P01') return null
-  return FAULTS.find(({ pattern }) => pattern.test(String(message))) ?? null
+  return FAULTS.find(({ fits }) => fits.test(String(message))) ?? null
 }

@@ -97,15 +97,8 @@ export async function sample(db: Database): Promise<boolean> {
 
 function total(depths: readonly (Depth & { readonly oldestAgeS: number })[]): Depth & { readonly oldestAgeS: number } {
   const sum = (state: keyof Depth) => depths.reduce((all, depth) => all + depth[state], 0)
-  return {
-    blocked: sum('blocked'),
-    scheduled: sum('scheduled'),
-    ready: sum('ready'),
-    running: sum('running'),
-    retrying: sum('retrying'),
-    dead: sum('dead'),
-    oldestAgeS: depths.reduce((oldest, depth) => Math.max(oldest, depth.oldestAgeS), 0),
-  }
+  const all = Object.fromEntries(STATES.map((state) => [state, sum(state)])) as unknown as Depth
+  return { ...all, oldestAgeS: depths.reduce((oldest, depth) => Math.max(oldest, depth.oldestAgeS), 0) }
 }
 
 const TALLIES = statement(
@@ -124,9 +117,8 @@ SELECT floor((extract(epoch FROM at) * 1000 - $2::float8) / $4::float8)::integer
 const SAMPLES = statement(
   'series_of_samples',
   `
-SELECT last.step, coalesce(samples.blocked, 0), coalesce(samples.scheduled, 0), coalesce(samples.ready, 0),
-       coalesce(samples.running, 0), coalesce(samples.retrying, 0), coalesce(samples.dead, 0),
-       coalesce(samples.oldest_age_s, 0)
+SELECT last.step, coalesce(samples.oldest_age_s, 0), coalesce(samples.blocked, 0), coalesce(samples.scheduled, 0),
+       coalesce(samples.ready, 0), coalesce(samples.running, 0), coalesce(samples.retrying, 0), coalesce(samples.dead, 0)
   FROM (SELECT floor((extract(epoch FROM at) * 1000 - $2::float8) / $4::float8)::integer AS step, max(at) AS at
           FROM :schema.samples
          WHERE queue = ''
@@ -155,16 +147,9 @@ export async function series(db: Database, request: SeriesRequest): Promise<read
 
 function readDepth(row: Row | undefined): SeriesPoint['depth'] {
   if (row === undefined) return null
-  const [blocked, scheduled, ready, running, retrying, dead, oldestAgeS] = row.map(Number)
-  return {
-    blocked: blocked!,
-    scheduled: scheduled!,
-    ready: ready!,
-    running: running!,
-    retrying: retrying!,
-    dead: dead!,
-    oldestAgeS: oldestAgeS!,
-  }
+  const [oldestAgeS, ...depths] = row.map(Number)
+  const depth = Object.fromEntries(STATES.map((state, index) => [state, depths[index]])) as unknown as Depth
+  return { ...depth, oldestAgeS: oldestAgeS! }
 }
 
 function readCounts(row: Row | undefined): Record<(typeof COUNTS)[number], number> {

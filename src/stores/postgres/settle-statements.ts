@@ -115,35 +115,23 @@ export function settleAny(
   jobs: readonly SettledJob[],
   { path, marks, onlyExpired = false, isInTransaction = false }: AnyOptions,
 ): Call {
-  const settlements = jobs.map(({ settlement }) => settlement)
+  const column = columnsOf(jobs)
   const errors = jobs.map(({ error }) => error)
   const values = [
     db.now(),
     plainArrayOf(jobs.map(({ id }) => id)),
     plainArrayOf(jobs.map(({ fence }) => fence)),
-    plainArrayOf(settlements.map(({ state }) => state)),
-    plainArrayOf(settlements.map(({ attempt }) => attempt)),
-    unlessUsual(
-      settlements.map(({ crashes }) => crashes),
-      0,
-    ),
-    arrayOf(settlements.map((settlement) => ('delayMs' in settlement ? settlement.delayMs : null))),
-    unlessUsual(
-      jobs.map(({ result }) => result),
-      null,
-    ),
-    unlessUsual(
-      settlements.map((settlement) => ('reason' in settlement ? settlement.reason : null)),
-      null,
-    ),
+    plainArrayOf(jobs.map(({ settlement }) => settlement.state)),
+    plainArrayOf(jobs.map(({ settlement }) => settlement.attempt)),
+    column(({ settlement }) => settlement.crashes, 0),
+    arrayOf(jobs.map(({ settlement }) => ('delayMs' in settlement ? settlement.delayMs : null))),
+    column(({ result }) => result, null),
+    column(({ settlement }) => ('reason' in settlement ? settlement.reason : null), null),
     jsonArrayOf(errors.every((error) => error === null) ? [] : errors.map((error) => JSON.stringify(error))),
     arrayOf(jobs.map(({ ranMs }) => ranMs)),
     arrayOf(jobs.map(({ idempotencyKey }) => idempotencyKey !== null)),
     onlyExpired,
-    unlessUsual(
-      jobs.map((job) => marks.get(job) ?? null),
-      null,
-    ),
+    column((job) => marks.get(job) ?? null, null),
     isInTransaction,
   ]
   return [path === 'fast' ? SETTLE_ANY : SETTLE_UNLOCKED, values]
@@ -156,6 +144,11 @@ interface AnyOptions {
   readonly marks: ReadonlyMap<SettledJob, string>
   readonly onlyExpired?: boolean
   readonly isInTransaction?: boolean
+}
+
+/** Makes an array parameter of one value of each job, or null when every job has the usual one. */
+function columnsOf(jobs: readonly SettledJob[]) {
+  return (read: (job: SettledJob) => string | number | null, usual: number | null) => unlessUsual(jobs.map(read), usual)
 }
 
 // One delete and one insert: 16 to 20 µs of the server's time for a job, where the statement for any outcome takes 45 to 60.
@@ -198,24 +191,16 @@ export function hasSucceeded({ settlement, error }: SettledJob): boolean {
 
 /** Settles jobs that have succeeded. The answer is that of `settleAny`, except that it never lists which ones were settled. */
 export function settleSucceeded(db: Database, jobs: readonly SettledJob[], isInTransaction: boolean): Call {
+  const column = columnsOf(jobs)
   const keyed = jobs.filter(({ idempotencyKey }) => idempotencyKey !== null).map(({ id }) => id)
   const values = [
     db.now(),
     plainArrayOf(jobs.map(({ id }) => id)),
     plainArrayOf(jobs.map(({ fence }) => fence)),
-    unlessUsual(
-      jobs.map(({ settlement }) => settlement.attempt),
-      1,
-    ),
-    unlessUsual(
-      jobs.map(({ settlement }) => settlement.crashes),
-      0,
-    ),
+    column(({ settlement }) => settlement.attempt, 1),
+    column(({ settlement }) => settlement.crashes, 0),
     arrayOf(jobs.map(({ ranMs }) => ranMs)),
-    unlessUsual(
-      jobs.map(({ result }) => result),
-      null,
-    ),
+    column(({ result }) => result, null),
     isInTransaction,
   ]
   return keyed.length === 0 ? [SETTLE_SUCCEEDED, values] : [SETTLE_SUCCEEDED_KEYED, [...values, plainArrayOf(keyed)]]

@@ -18,7 +18,7 @@ import { arrayOf, plainArrayOf, type Row, readJson, type Statement, statement } 
 import { unblockAfter } from './unblock.js'
 
 // From this many successes on, a statement of their own costs less than it saves.
-const SUCCEEDED_APART_FROM = 4
+const SUCCEEDED_APART_FROM = 16
 
 const KNOWN_LOCKED_MAX = 1_000
 
