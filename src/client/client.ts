@@ -25,8 +25,8 @@ import {
 } from './enqueue-many.js'
 import type { Events } from './events.js'
 import { GroupCommit } from './group-commit.js'
+import { type ByOption, resolveBy } from './job-actions.js'
 import { KeyedGroupCommit } from './keyed-group-commit.js'
-import { type ByOption, resolveBy } from './operate.js'
 import { OperatorCalls } from './operator-calls.js'
 import {
   acceptOne,

@@ -1,7 +1,7 @@
 // holdfast jobs edit: changes a job that waits.
 
 import { type Command, Option } from 'commander'
-import type { UpdateOptions } from '../../../client/operate.js'
+import type { UpdateOptions } from '../../../client/job-actions.js'
 import type { Duration } from '../../../core/duration.js'
 import { type ActorFlags, addByOption, byOption } from '../../actor.js'
 import { duration, wholeNumber } from '../../arguments.js'

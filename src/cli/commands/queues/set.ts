@@ -1,7 +1,7 @@
 // holdfast queues set: what a queue sets for its jobs that set nothing themselves.
 
 import { type Command, Option } from 'commander'
-import type { QueueOptions } from '../../../client/operate.js'
+import type { QueueOptions } from '../../../client/job-actions.js'
 import type { Duration } from '../../../core/duration.js'
 import type { QueueSettings } from '../../../core/job.js'
 import type { Backoff } from '../../../core/retry.js'

@@ -6,11 +6,10 @@ import { HoldfastError, show } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
 import type { JobFilter, QueueSettings } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
-import { type JobChanges, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
-import type { JobState } from '../core/states.js'
+import { type JobChanges, type Missing, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
+import { isFinished, type JobState } from '../core/states.js'
 import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
 import { type FilterOptions, resolveFilter } from './filter-options.js'
-import { refusal } from './refusals.js'
 
 const BY_LENGTH_MAX = 200
 const REQUEUE_LIMIT_DEFAULT = 1_000
@@ -196,4 +195,44 @@ export function isRequeueMany(value: string | RequeueMany): value is RequeueMany
   if (typeof value === 'object' && value !== null) return true
   if (typeof value === 'string') return false
   throw new HoldfastError('invalid_option', `requeue takes a job's id or { filter, limit }, got ${show(value)}`)
+}
+
+/** What was asked, and which jobs it is for. */
+interface Asked {
+  /** As in "cannot be …". */
+  readonly verb: string
+  /** Completes "only …", what to do instead included. */
+  readonly only: string
+}
+
+/** `wrong_state`, `job_not_found` or `key_conflict`. */
+export function refusal(result: Refused | Missing, { verb, only }: Asked): HoldfastError {
+  const { id } = result
+  if (result.result === 'missing') {
+    return new HoldfastError('job_not_found', `there is no job ${id}: it never existed, or was pruned`, {
+      details: { id },
+    })
+  }
+  const { state, heldBy } = result
+  if (heldBy === null) {
+    return new HoldfastError(
+      'key_conflict',
+      `job ${id} cannot be ${verb} at this moment: a transaction that has not ended holds its idempotency key; end it, and try again`,
+      { retryable: true, details: { id, state, heldBy } },
+    )
+  }
+  if (heldBy !== undefined) {
+    return new HoldfastError(
+      'key_conflict',
+      `job ${id} cannot be ${verb}: job ${heldBy} has taken its idempotency key since; wait for that one or cancel it`,
+      { details: { id, state, heldBy } },
+    )
+  }
+  return new HoldfastError('wrong_state', `job ${id} cannot be ${verb}: it is ${already(state)}; only ${only}`, {
+    details: { id, state },
+  })
+}
+
+function already(state: JobState): string {
+  return isFinished(state) ? `${state} already` : state
 }
