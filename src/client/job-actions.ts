@@ -27,7 +27,7 @@ export function resolveBy(what: string, options: ByOption = {}): string {
   return options.by === undefined ? 'api' : checkText('by', options.by, BY_LENGTH_MAX)
 }
 
-/** What a cancel came to: `cancelled`, or `asked` of a job that is running, whose worker is told. */
+/** What a cancel came to: `cancelled`, or `asked` of a job that is running, whose worker is notified. */
 export interface Cancelled {
   readonly id: string
   readonly result: 'cancelled' | 'asked'
@@ -53,7 +53,7 @@ export async function discard(store: OperatorStore, id: string, options?: ByOpti
 /** What a requeue of one job came to. */
 export interface Requeued {
   readonly id: string
-  /** How often the job has been revived by now: 1 for the first time. */
+  /** How often the job has been requeued by now: 1 for the first time. */
   readonly requeues: number
 }
 
@@ -64,11 +64,11 @@ export async function requeueOne(store: OperatorStore, id: string, options?: ByO
   return { id, requeues: result!.requeues }
 }
 
-/** Which dead jobs to revive. */
+/** Which dead jobs to requeue. */
 export interface RequeueMany {
   /** Options that are absent match every dead job; or a filter in text, such as 'error:timeout queue:mail_*'. */
   readonly filter: Pick<FilterOptions, 'queue' | 'type' | 'tag'> | string
-  /** The most jobs to revive, from 1 to 100,000. Default 1,000. */
+  /** The most jobs to requeue, from 1 to 100,000. Default 1,000. */
   readonly limit?: number
 }
 
@@ -81,7 +81,7 @@ export interface RequeuedMany {
   readonly more: boolean
 }
 
-/** Revives dead jobs page by page, newest first, so that no call of the store grows with their number. */
+/** Requeues dead jobs page by page, newest first, so that no call of the store grows with their number. */
 export async function requeueMany(
   store: OperatorStore,
   request: RequeueMany,
@@ -124,7 +124,7 @@ function deadOnly(filter: RequeueMany['filter']): JobFilter {
 /** What may be changed of a job that waits. */
 export interface UpdateOptions {
   readonly priority?: number
-  /** A new time; null for at once. Not together with `delay`. */
+  /** A new time; null for immediately. Not together with `delay`. */
   readonly runAt?: Date | string | null
   /** A new time, this long from now. Not together with `runAt`. */
   readonly delay?: Duration
@@ -175,8 +175,8 @@ function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | n
 
 /** What a queue sets for the jobs in it that set nothing themselves. */
 export interface QueueOptions extends LimitOptions {
-  /** How long its finished jobs are kept at least. Whole days are dropped for all queues at once, so the longest of all
-   *  retentions counts. Default: what the process that prunes was told. */
+  /** How long its finished jobs are kept at least. Whole days are dropped for all queues together, so the longest of all
+   *  retentions counts. Default: the retention of the process that prunes. */
   readonly retention?: Duration
 }
 

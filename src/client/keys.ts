@@ -112,7 +112,7 @@ export async function authenticate(
   const found = id === undefined ? null : await cache.find(store, id)
   if (found === null) return null
   const { hash, ...key } = found
-  // In constant time: how long it takes must not tell how much of a guess was right.
+  // In constant time: how long it takes must not show how much of a guess was right.
   if (!timingSafeEqual(Buffer.from(hash, 'hex'), Buffer.from(hashOf(secret as string), 'hex'))) return null
   if (key.revokedAt !== null || (key.expiresAt !== null && key.expiresAt.getTime() <= nowMs)) return null
   if (key.lastUsedAt === null || nowMs - key.lastUsedAt.getTime() >= TOUCHED_WITHIN_MS) {

@@ -151,7 +151,7 @@ export async function deadGroups(store: OperatorStore, options: DeadGroupsOption
 }
 
 export interface ExplainOptions {
-  /** The queues whose jobs may be told about; null, the default, for all. Parents in others are counted and not named. */
+  /** The queues whose jobs may be named; null, the default, for all. Parents in others are counted and not named. */
   readonly queues?: readonly string[] | null
 }
 

@@ -25,11 +25,11 @@ export interface OperatorCallsDeps {
   readonly time: StoreTime
   readonly payloadBytesMax: number
   nextId(): string
-  /** Told when a job was given a time here, so that whoever promotes can wake for it. */
+  /** Called when a job was given a time here, so that promote can wake for it. */
   onTimed(delayMs: number): void
-  /** Told when a schedule was made, changed or resumed here. */
+  /** Called when a schedule was made, changed or resumed here. */
   onScheduled(): void
-  /** Told when a bulk action was asked for here. */
+  /** Called when a bulk action was asked for here. */
   onBulk?(): void
 }
 
@@ -70,7 +70,7 @@ export class OperatorCalls {
     return look.list(this.open(), options)
   }
 
-  /** How many jobs match. Answers soon: where not every job could be looked at, the count says so. */
+  /** How many jobs match. Answers soon: where not every job could be looked at, `isExact` is false. */
   async count(options?: look.CountOptions): Promise<CountResult> {
     return look.count(this.open(), options)
   }
@@ -94,13 +94,13 @@ export class OperatorCalls {
     return look.explain(this.open(), id, options)
   }
 
-  /** Cancels a job: at once while it waits; while it runs its worker is told and its signal fires. Raises `wrong_state`
+  /** Cancels a job: immediately while it waits; while it runs, its worker is notified and its signal fires. Raises `wrong_state`
    *  for one that has succeeded or is dead, `job_not_found`. */
   async cancel(id: string, options?: actions.ByOption): Promise<actions.Cancelled> {
     return actions.cancel(this.open(), id, options)
   }
 
-  /** Revives a dead job, or many by filter: attempts start again at 0, the idempotency key is taken again. Raises for one
+  /** Requeues a dead job, or many by filter: attempts start again at 0, the idempotency key is taken again. Raises for one
    *  `wrong_state`, `job_not_found` or `key_conflict`; of many it lists those that stay dead. */
   requeue(id: string, options?: actions.ByOption): Promise<actions.Requeued>
   requeue(many: actions.RequeueMany, options?: actions.ByOption): Promise<actions.RequeuedMany>
@@ -159,7 +159,7 @@ export class OperatorCalls {
   }
 
   /** Removes a queue with its settings. Raises `queue_not_empty` while it has jobs that are unfinished or dead, and
-   *  `queue_not_found`. Whoever enqueues to it makes it anew. */
+   *  `queue_not_found`. The next enqueue to it makes it anew. */
   async removeQueue(name: string, options?: actions.ByOption): Promise<void> {
     const by = actions.resolveBy('removeQueue', options)
     const result = await this.open().removeQueue(checkName('queue', name), by)
@@ -251,7 +251,7 @@ export class OperatorCalls {
   }
 
   /**
-   * Does something to many jobs: writes it down and answers at once; upkeep does it, batch by batch, whatever becomes of
+   * Does something to many jobs: records it and answers immediately; upkeep does it, batch by batch, whatever becomes of
    * this process. With `dryRun` it says how many jobs that would be and does nothing.
    */
   bulk(request: bulk.BulkRequest & { readonly dryRun: true }, options?: actions.ByOption): Promise<bulk.BulkPreview>
