@@ -29,7 +29,7 @@ export interface HoldfastOptions {
   readonly payloadBytesMax?: number
   /** How long an enqueue keeps trying while the store cannot be reached. Default '30s'. */
   readonly enqueueTimeout?: Duration
-  /** The most enqueue calls that may wait at once, from 1 to 1,000,000. Default 20,000. */
+  /** The most enqueue calls that may wait concurrently, from 1 to 1,000,000. Default 20,000. */
   readonly enqueueBufferMax?: number
   /** How long succeeded and cancelled jobs are kept, where their queue sets nothing longer. Default '7d'. */
   readonly retention?: Duration
@@ -45,7 +45,7 @@ export interface HoldfastOptions {
   readonly ports?: Ports
   /** Follows jobs from their enqueue to their end, as `openTelemetry()` of holdfast/tracing does. Default null: nobody. */
   readonly tracer?: JobTracer | null
-  /** Told what happens in this process: a pino logger, or anything with debug, info, warn and error that take facts and a
+  /** Gets what happens in this process: a pino logger, or anything with debug, info, warn and error that take facts and a
    *  message. Gets no payloads; errors of handlers come with their messages. Default null: nobody. */
   readonly logger?: Logger | null
 }

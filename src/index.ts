@@ -6,6 +6,16 @@ export type { LimitOptions } from './client/define-job.js'
 export { type CheckedJobOptions, defineJob, type JobOptions } from './client/define-job.js'
 export type { EnqueueEntries, EnqueueManyOptions, EnqueueTogetherOptions, EntryOptions } from './client/enqueue-many.js'
 export type { FilterOptions } from './client/filter-options.js'
+export type {
+  ByOption,
+  Cancelled,
+  QueueOptions,
+  Requeued,
+  RequeuedMany,
+  RequeueMany,
+  Updated,
+  UpdateOptions,
+} from './client/job-actions.js'
 export type { CreatedKey, KeyOptions } from './client/keys.js'
 export type {
   AuditNote,
@@ -17,16 +27,6 @@ export type {
   ListOptions,
   SeriesOptions,
 } from './client/look.js'
-export type {
-  ByOption,
-  Cancelled,
-  QueueOptions,
-  Requeued,
-  RequeuedMany,
-  RequeueMany,
-  Updated,
-  UpdateOptions,
-} from './client/operate.js'
 export type { EnqueueOptions, EnqueueResult, JobTarget } from './client/prepare.js'
 export type { CronOptions, ScheduleOptions, ScheduleStatus } from './client/schedules.js'
 export type { WaitOptions } from './client/wait.js'

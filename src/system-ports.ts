@@ -3,7 +3,7 @@
 import { randomFillSync } from 'node:crypto'
 import type { Ports, Timer } from './core/ports.js'
 
-/** Node's timers hold no more milliseconds than this, and fire at once when given more. */
+/** Node's timers hold no more milliseconds than this, and fire immediately when given more. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 /** The ports of the machine this runs on. */

@@ -172,7 +172,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['I1'],
     [
       'this.#lastError = error;\n',
-      "for (const call of open) this.#end(call, call.jobs.map(({ id }) => ({ id, created: true, state: 'ready' })));\n",
+      "for (const call of open) this.end(call, call.jobs.map(({ id }) => ({ id, created: true, state: 'ready' })));\n",
     ],
   ),
   bug(

@@ -30,11 +30,11 @@ export interface BulkRequest {
   /** How many jobs it is about, as a dry run said in `can`, from 1 to 1,000,000. When more match now, nothing is done and
    *  `wrong_state` is raised; and never are more touched. Default: any number. */
   readonly expected?: number
-  /** So many jobs a second, from 1 to 100,000; null, the default, for as fast as it goes. */
+  /** Jobs a second, from 1 to 100,000; null, the default, for as fast as it goes. */
   readonly perSecond?: number | null
   /** The most jobs, from 1 to 1,000,000, which is the default. */
   readonly limit?: number
-  /** True to be told what would be done, and do nothing. Default false. */
+  /** True for a preview: the answer is what would be done, and nothing is. Default false. */
   readonly dryRun?: boolean
 }
 

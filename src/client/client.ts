@@ -25,8 +25,8 @@ import {
 } from './enqueue-many.js'
 import type { Events } from './events.js'
 import { GroupCommit } from './group-commit.js'
+import { type ByOption, resolveBy } from './job-actions.js'
 import { KeyedGroupCommit } from './keyed-group-commit.js'
-import { type ByOption, resolveBy } from './operate.js'
 import { OperatorCalls } from './operator-calls.js'
 import {
   acceptOne,
@@ -46,12 +46,12 @@ export interface ClientDeps {
   readonly ports: Ports
   readonly events: Events
   readonly time: StoreTime
-  /** Told when a job was given a time here, so that whoever promotes can wake for it. */
+  /** Called when a job was given a time here, so that promote can wake for it. */
   onTimed(delayMs: number): void
   readonly workers: LocalWorkers
-  /** Told when a schedule was made, changed or resumed here. */
+  /** Called when a schedule was made, changed or resumed here. */
   onScheduled(): void
-  /** Told when a bulk action was asked for here. */
+  /** Called when a bulk action was asked for here. */
   onBulk?(): void
   /** Counts what is enqueued here. */
   readonly tally?: TallySink
@@ -270,7 +270,7 @@ export class Client extends OperatorCalls {
   }
 }
 
-/** What a tracer is told about a call before its jobs are made; what is wrong with them is found later. */
+/** What a tracer gets about a call before its jobs are made; what is wrong with them is found later. */
 function tracedTarget(target: JobTarget | null, count: number, queue: unknown): TracedEnqueue {
   const short = (name: unknown) => (typeof name === 'string' ? name.slice(0, NAME_LENGTH_MAX) : null)
   if (target === null) return { count, type: null, queue: null }

@@ -19,7 +19,7 @@ export class Events {
     this.#listeners.delete(listener)
   }
 
-  /** Tells every listener, in the order they came. What a listener throws is its own affair and stops nobody else. */
+  /** Calls every listener, in the order they came. What a listener throws is its own affair and stops nobody else. */
   readonly emit: Emit = (event: HoldfastEvent): void => {
     for (const listener of this.#listeners) {
       try {

@@ -14,7 +14,7 @@ import { aborted, gaveUp } from './enqueue-errors.js'
 /** The most a flush holds, so that one statement stays short and its memory bounded. A single call may be larger. */
 const FLUSH_JOBS_MAX = 1_000
 const FLUSH_BYTES_MAX = 8 * 1024 * 1024
-/** Calls that have ended are dropped once there are so many more of them than of those that wait. */
+/** Calls that have ended are dropped once they outnumber those that wait by this many. */
 const ENDED_MAX = 1_000
 // Callers that resolve together call again together, so client and server idle in turn; two half-batches keep both busy. From this many
 // calls on.

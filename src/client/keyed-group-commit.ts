@@ -65,7 +65,7 @@ export class KeyedGroupCommit<Result> extends GroupCommit<Result> {
     super.end(call, answer)
   }
 
-  /** Takes out the calls whose keys are held. Where so many are held that the store did not look at all keys, the other calls with keys
+  /** Takes out the calls whose keys are held. Where the store found many held keys and did not look at all, the other calls with keys
    *  of the same queues wait as well, for one round: no other call is to wait for that. */
   protected override holdBack(open: readonly Call<Result>[], error: unknown): boolean {
     const found = heldIn(error)

@@ -20,7 +20,7 @@ import {
 import { COUNT_WINDOW_MAX, type OperatorStore, PAGE_MAX } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
 import { FILTER_OPTIONS, type FilterOptions, resolveFilter } from './filter-options.js'
-import { refusal } from './refusals.js'
+import { refusal } from './job-actions.js'
 
 const LIST_LIMIT_DEFAULT = 50
 const GROUPS_DEFAULT = 20
@@ -151,7 +151,7 @@ export async function deadGroups(store: OperatorStore, options: DeadGroupsOption
 }
 
 export interface ExplainOptions {
-  /** The queues whose jobs may be told about; null, the default, for all. Parents in others are counted and not named. */
+  /** The queues whose jobs may be named; null, the default, for all. Parents in others are counted and not named. */
   readonly queues?: readonly string[] | null
 }
 

@@ -10,10 +10,10 @@ import type { ApiKey, AuditPage, BulkView, CountResult, DeadGroup, Overview, Ser
 import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
 import * as bulk from './bulk.js'
-import { KeyCache } from './key-cache.js'
+import * as actions from './job-actions.js'
 import * as keys from './keys.js'
+import { KeyCache } from './keys.js'
 import * as look from './look.js'
-import * as operate from './operate.js'
 import * as schedules from './schedules.js'
 import { SharedCounts } from './shared-counts.js'
 import type { StoreTime } from './store-time.js'
@@ -25,11 +25,11 @@ export interface OperatorCallsDeps {
   readonly time: StoreTime
   readonly payloadBytesMax: number
   nextId(): string
-  /** Told when a job was given a time here, so that whoever promotes can wake for it. */
+  /** Called when a job was given a time here, so that promote can wake for it. */
   onTimed(delayMs: number): void
-  /** Told when a schedule was made, changed or resumed here. */
+  /** Called when a schedule was made, changed or resumed here. */
   onScheduled(): void
-  /** Told when a bulk action was asked for here. */
+  /** Called when a bulk action was asked for here. */
   onBulk?(): void
 }
 
@@ -70,7 +70,7 @@ export class OperatorCalls {
     return look.list(this.open(), options)
   }
 
-  /** How many jobs match. Answers soon: where not every job could be looked at, the count says so. */
+  /** How many jobs match. Answers soon: where not every job could be looked at, `isExact` is false. */
   async count(options?: look.CountOptions): Promise<CountResult> {
     return look.count(this.open(), options)
   }
@@ -94,53 +94,53 @@ export class OperatorCalls {
     return look.explain(this.open(), id, options)
   }
 
-  /** Cancels a job: at once while it waits; while it runs its worker is told and its signal fires. Raises `wrong_state`
+  /** Cancels a job: immediately while it waits; while it runs, its worker is notified and its signal fires. Raises `wrong_state`
    *  for one that has succeeded or is dead, `job_not_found`. */
-  async cancel(id: string, options?: operate.ByOption): Promise<operate.Cancelled> {
-    return operate.cancel(this.open(), id, options)
+  async cancel(id: string, options?: actions.ByOption): Promise<actions.Cancelled> {
+    return actions.cancel(this.open(), id, options)
   }
 
-  /** Revives a dead job, or many by filter: attempts start again at 0, the idempotency key is taken again. Raises for one
+  /** Requeues a dead job, or many by filter: attempts start again at 0, the idempotency key is taken again. Raises for one
    *  `wrong_state`, `job_not_found` or `key_conflict`; of many it lists those that stay dead. */
-  requeue(id: string, options?: operate.ByOption): Promise<operate.Requeued>
-  requeue(many: operate.RequeueMany, options?: operate.ByOption): Promise<operate.RequeuedMany>
+  requeue(id: string, options?: actions.ByOption): Promise<actions.Requeued>
+  requeue(many: actions.RequeueMany, options?: actions.ByOption): Promise<actions.RequeuedMany>
   async requeue(
-    target: string | operate.RequeueMany,
-    options?: operate.ByOption,
-  ): Promise<operate.Requeued | operate.RequeuedMany> {
+    target: string | actions.RequeueMany,
+    options?: actions.ByOption,
+  ): Promise<actions.Requeued | actions.RequeuedMany> {
     const store = this.open()
-    return operate.isRequeueMany(target)
-      ? operate.requeueMany(store, target, options)
-      : operate.requeueOne(store, target, options)
+    return actions.isRequeueMany(target)
+      ? actions.requeueMany(store, target, options)
+      : actions.requeueOne(store, target, options)
   }
 
   /** Takes a dead job out of the dead-letter queue: it becomes cancelled. */
-  async discard(id: string, options?: operate.ByOption): Promise<void> {
-    return operate.discard(this.open(), id, options)
+  async discard(id: string, options?: actions.ByOption): Promise<void> {
+    return actions.discard(this.open(), id, options)
   }
 
   /** Changes the priority, time or payload of a job that waits. Raises `wrong_state` for one that does not. */
-  async update(id: string, changes: operate.UpdateOptions, options?: operate.ByOption): Promise<operate.Updated> {
+  async update(id: string, changes: actions.UpdateOptions, options?: actions.ByOption): Promise<actions.Updated> {
     const { payloadBytesMax } = this.#deps
-    const by = operate.resolveBy('update', options)
-    const updated = await operate.update(this.open(), id, changes, { by, payloadBytesMax })
+    const by = actions.resolveBy('update', options)
+    const updated = await actions.update(this.open(), id, changes, { by, payloadBytesMax })
     if (updated.dueInMs !== null) this.#deps.onTimed(updated.dueInMs)
     return updated
   }
 
   /** Stops a queue from giving jobs; it goes on taking them. Holds for every process until `resume`. */
-  async pause(queue: string, options?: operate.ByOption): Promise<void> {
-    return this.open().pause(checkName('queue', queue), operate.resolveBy('pause', options))
+  async pause(queue: string, options?: actions.ByOption): Promise<void> {
+    return this.open().pause(checkName('queue', queue), actions.resolveBy('pause', options))
   }
 
-  async resume(queue: string, options?: operate.ByOption): Promise<void> {
-    return this.open().resume(checkName('queue', queue), operate.resolveBy('resume', options))
+  async resume(queue: string, options?: actions.ByOption): Promise<void> {
+    return this.open().resume(checkName('queue', queue), actions.resolveBy('resume', options))
   }
 
   /** Replaces a queue's settings, which hold for its jobs that set nothing themselves. */
-  async setQueue(queue: string, settings: operate.QueueOptions, options?: operate.ByOption): Promise<void> {
-    const by = operate.resolveBy('setQueue', options)
-    return this.open().setQueue(checkName('queue', queue), operate.resolveQueueSettings(settings), by)
+  async setQueue(queue: string, settings: actions.QueueOptions, options?: actions.ByOption): Promise<void> {
+    const by = actions.resolveBy('setQueue', options)
+    return this.open().setQueue(checkName('queue', queue), actions.resolveQueueSettings(settings), by)
   }
 
   /** Every queue that was ever enqueued to or set, by name. */
@@ -159,9 +159,9 @@ export class OperatorCalls {
   }
 
   /** Removes a queue with its settings. Raises `queue_not_empty` while it has jobs that are unfinished or dead, and
-   *  `queue_not_found`. Whoever enqueues to it makes it anew. */
-  async removeQueue(name: string, options?: operate.ByOption): Promise<void> {
-    const by = operate.resolveBy('removeQueue', options)
+   *  `queue_not_found`. The next enqueue to it makes it anew. */
+  async removeQueue(name: string, options?: actions.ByOption): Promise<void> {
+    const by = actions.resolveBy('removeQueue', options)
     const result = await this.open().removeQueue(checkName('queue', name), by)
     if (result === 'removed') return
     if (result === 'missing')
@@ -216,9 +216,9 @@ export class OperatorCalls {
   async schedule<Input>(
     name: string,
     schedule: schedules.ScheduleOptions<Input>,
-    { bound, ...options }: operate.ByOption & { readonly bound?: ScheduleBound } = {},
+    { bound, ...options }: actions.ByOption & { readonly bound?: ScheduleBound } = {},
   ): Promise<schedules.ScheduleStatus> {
-    const by = operate.resolveBy('schedule', options)
+    const by = actions.resolveBy('schedule', options)
     const { payloadBytesMax } = this.#deps
     const status = await schedules.setSchedule(this.open(), name, schedule, { by, payloadBytesMax, bound })
     this.#deps.onScheduled()
@@ -231,17 +231,17 @@ export class OperatorCalls {
   }
 
   /** Removes a schedule; the jobs it made stay. Raises `schedule_not_found`, as do those below. */
-  async unschedule(name: string, options?: operate.ByOption): Promise<void> {
-    return schedules.removeSchedule(this.open(), name, operate.resolveBy('unschedule', options))
+  async unschedule(name: string, options?: actions.ByOption): Promise<void> {
+    return schedules.removeSchedule(this.open(), name, actions.resolveBy('unschedule', options))
   }
 
-  async pauseSchedule(name: string, options?: operate.ByOption): Promise<void> {
-    return schedules.pauseSchedule(this.open(), name, operate.resolveBy('pauseSchedule', options))
+  async pauseSchedule(name: string, options?: actions.ByOption): Promise<void> {
+    return schedules.pauseSchedule(this.open(), name, actions.resolveBy('pauseSchedule', options))
   }
 
   /** Lets a paused schedule fire again, from its next time on: the ticks of the pause are not made up for. */
-  async resumeSchedule(name: string, options?: operate.ByOption): Promise<void> {
-    await schedules.resumeSchedule(this.open(), name, operate.resolveBy('resumeSchedule', options))
+  async resumeSchedule(name: string, options?: actions.ByOption): Promise<void> {
+    await schedules.resumeSchedule(this.open(), name, actions.resolveBy('resumeSchedule', options))
     this.#deps.onScheduled()
   }
 
@@ -251,14 +251,14 @@ export class OperatorCalls {
   }
 
   /**
-   * Does something to many jobs: writes it down and answers at once; upkeep does it, batch by batch, whatever becomes of
+   * Does something to many jobs: records it and answers immediately; upkeep does it, batch by batch, whatever becomes of
    * this process. With `dryRun` it says how many jobs that would be and does nothing.
    */
-  bulk(request: bulk.BulkRequest & { readonly dryRun: true }, options?: operate.ByOption): Promise<bulk.BulkPreview>
-  bulk(request: bulk.BulkRequest & { readonly dryRun?: false }, options?: operate.ByOption): Promise<BulkView>
-  bulk(request: bulk.BulkRequest, options?: operate.ByOption): Promise<BulkView | bulk.BulkPreview>
-  async bulk(request: bulk.BulkRequest, options?: operate.ByOption): Promise<BulkView | bulk.BulkPreview> {
-    const by = operate.resolveBy('bulk', options)
+  bulk(request: bulk.BulkRequest & { readonly dryRun: true }, options?: actions.ByOption): Promise<bulk.BulkPreview>
+  bulk(request: bulk.BulkRequest & { readonly dryRun?: false }, options?: actions.ByOption): Promise<BulkView>
+  bulk(request: bulk.BulkRequest, options?: actions.ByOption): Promise<BulkView | bulk.BulkPreview>
+  async bulk(request: bulk.BulkRequest, options?: actions.ByOption): Promise<BulkView | bulk.BulkPreview> {
+    const by = actions.resolveBy('bulk', options)
     const answer = await bulk.bulk(this.open(), request, { id: this.#deps.nextId(), by })
     if ('id' in answer) this.#deps.onBulk?.()
     return answer
@@ -275,8 +275,8 @@ export class OperatorCalls {
   }
 
   /** Ends a bulk action; what it has done stays done. Raises `bulk_not_found`. */
-  async cancelBulk(id: string, options?: operate.ByOption): Promise<BulkView> {
-    return bulk.cancelBulk(this.open(), id, operate.resolveBy('cancelBulk', options))
+  async cancelBulk(id: string, options?: actions.ByOption): Promise<BulkView> {
+    return bulk.cancelBulk(this.open(), id, actions.resolveBy('cancelBulk', options))
   }
 
   /** A page of the audit log, newest first: who changed what. */
@@ -285,13 +285,13 @@ export class OperatorCalls {
   }
 
   /** Writes a line into the audit log, for what is done beside this client. */
-  async record(note: look.AuditNote, options?: operate.ByOption): Promise<void> {
-    return look.record(this.open(), note, operate.resolveBy('record', options))
+  async record(note: look.AuditNote, options?: actions.ByOption): Promise<void> {
+    return look.record(this.open(), note, actions.resolveBy('record', options))
   }
 
   /** Makes an API key. Its secret is in the answer and nowhere else. */
-  async createKey(key: keys.KeyOptions, options?: operate.ByOption): Promise<keys.CreatedKey> {
-    const by = operate.resolveBy('createKey', options)
+  async createKey(key: keys.KeyOptions, options?: actions.ByOption): Promise<keys.CreatedKey> {
+    const by = actions.resolveBy('createKey', options)
     const made = await keys.createKey(this.open(), key, by, this.#deps.ports.random)
     this.#keys.forget(made.key.id)
     return made
@@ -303,8 +303,8 @@ export class OperatorCalls {
   }
 
   /** Ends an API key, here immediately and in other processes within 5 s. Raises `key_not_found`. */
-  async revokeKey(id: string, options?: operate.ByOption): Promise<ApiKey> {
-    const revoked = await keys.revokeKey(this.open(), id, operate.resolveBy('revokeKey', options))
+  async revokeKey(id: string, options?: actions.ByOption): Promise<ApiKey> {
+    const revoked = await keys.revokeKey(this.open(), id, actions.resolveBy('revokeKey', options))
     this.#keys.forget(revoked.id)
     return revoked
   }

@@ -40,7 +40,7 @@ export interface EnqueueOptions extends LimitOptions {
    *  tracer gives, or none. For those who pass on what they were sent, as the HTTP API does. */
   readonly traceparent?: string
   /** The caller's own transaction: the job exists exactly if that commits. Call `wake(queue)` after the commit to have it
-   *  started at once instead of at the next look. */
+   *  started immediately instead of at the next look. */
   readonly tx?: Queryable
   /** Stops waiting for the answer. The call rejects with `aborted`. */
   readonly signal?: AbortSignal

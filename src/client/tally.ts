@@ -1,5 +1,5 @@
-// What this process has done, counted by queue and told to the store every few seconds. For showing alone: counts that
-// cannot be told are dropped, and no job waits for them.
+// What this process has done, counted by queue and sent to the store every few seconds. For showing alone: counts that
+// cannot be sent are dropped, and no job waits for them.
 
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
@@ -73,7 +73,7 @@ export class Tally implements TallySink {
     return counts
   }
 
-  /** Tells what is left and ends. */
+  /** Sends what is left and ends. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#timer?.cancel()
@@ -89,7 +89,7 @@ export class Tally implements TallySink {
       await this.#deps.store.tally(counts)
       this.#contact.found()
     } catch (error) {
-      // Told once: while the store is away the others say so often enough.
+      // Reported once: while the store is away the other loops report it often enough.
       if (!this.#contact.isLost) this.#contact.lost(error)
     }
   }

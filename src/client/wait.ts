@@ -1,4 +1,4 @@
-// Waiting for jobs to finish. One poller serves every waiting call of a client, wakes at once for jobs that are settled
+// Waiting for jobs to finish. One poller serves every waiting call of a client, wakes immediately for jobs that are settled
 // in this process, and no call outlives its timeout, whatever the store does.
 
 import { checkId, checkKeys } from '../core/check.js'

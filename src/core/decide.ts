@@ -67,8 +67,8 @@ export function decide(job: DecidedJob, outcome: Outcome, nowMs: number, random:
       const crashed = { ...job, crashes: crashes + 1 }
       if (crashed.crashes >= CRASHES_MAX) return { state: 'dead', attempt, crashes: crashed.crashes, reason: 'crashed' }
       const settlement = retryOrDie(crashed, null, nowMs, random)
-      // The first time it is most often the worker that met its end, not the job's doing: it goes on at once. From then on
-      // the job is a suspect, and waits as after any failure.
+      // A first crash is usually the worker's fault: retry immediately. From then on the job is a suspect, and waits as after any
+      // failure.
       if (settlement.state === 'retrying' && crashed.crashes === 1) return { state: 'ready', attempt, crashes: 1 }
       return settlement
     }

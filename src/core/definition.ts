@@ -69,7 +69,7 @@ export interface Handler {
 }
 
 /**
- * Thrown by a handler: the job goes to the dead-letter queue at once, whatever attempts it has left.
+ * Thrown by a handler: the job goes to the dead-letter queue immediately, whatever attempts it has left.
  *
  * @example throw new DropJob('the account was closed')
  */

@@ -208,7 +208,7 @@ function waitsForTime({ job, nowMs }: Standing): Finding {
   return finding('retry_later', `it retries in ${span(waitMs)}${cause}`, { facts, next })
 }
 
-/** What would keep a worker from claiming it, were it first in line. */
+/** What would keep a worker from claiming it, if it were first in its queue. */
 function claimable(standing: Standing): Finding[] {
   const { job, queuePaused, workers } = standing
   const { queue, type } = job

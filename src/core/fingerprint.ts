@@ -1,4 +1,4 @@
-// What tells errors apart: two errors that differ only in numbers, ids, quoted values and the like have one fingerprint.
+// Groups errors: two errors that differ only in numbers, ids, quoted values and the like have one fingerprint.
 
 import type { StoredError } from './json.js'
 

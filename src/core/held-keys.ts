@@ -10,7 +10,7 @@ export function heldKeys(held: readonly NewJob[], areAll: boolean): HoldfastErro
   const others = held.length === 1 ? '' : ` (and ${held.length - 1} more like it)`
   return new HoldfastError(
     'store_unavailable',
-    `idempotency key ${show(idempotencyKey?.key)} in queue "${queue}" is held by a transaction that has not ended${others}; end it, and whoever waits for the key is answered`,
+    `idempotency key ${show(idempotencyKey?.key)} in queue "${queue}" is held by a transaction that has not ended${others}; end it, and the calls that wait for the key are answered`,
     { retryable: true, details: { heldIds: held.map(({ id }) => id), areAll } },
   )
 }
@@ -21,7 +21,7 @@ export function heldIn(error: unknown): { readonly ids: ReadonlySet<string>; rea
   return { ids: new Set(error.details.heldIds as string[]), areAll: error.details.areAll === true }
 }
 
-/** How a key is told apart from those of other queues; null for a job without one. */
+/** A name for a key, different from the same key in other queues; null for a job without one. */
 export function keyName({ queue, idempotencyKey }: NewJob): string | null {
   return idempotencyKey === null ? null : `${queue}\n${idempotencyKey.key}`
 }

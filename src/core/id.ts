@@ -9,7 +9,7 @@ const TAIL_BYTES = 8
 /** Returns a maker of ids that grow within this process. `nowMs` is the store's time. */
 export function idMaker(nowMs: () => number, random: Random): () => string {
   const pool = Buffer.alloc(POOL_IDS * TAIL_BYTES)
-  // The chance of many ids is turned into text at once; of each id only the time is new.
+  // The random part of many ids is turned into text together; of each id only the time is new.
   let tails = ''
   let used = POOL_IDS
   let lastMs = -1

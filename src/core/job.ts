@@ -23,7 +23,7 @@ export interface NewJob {
   /** Version of the payload's shape; 1 unless its definition says otherwise. */
   readonly version: number
   readonly priority: number
-  /** When it may run: at a time, after a delay by the store's clock, or at once (null). */
+  /** When it may run: at a time, after a delay by the store's clock, or immediately (null). */
   readonly when: { readonly runAtMs: number } | { readonly delayMs: number } | null
   readonly limits: JobLimits
   readonly idempotencyKey: IdempotencyKey | null
@@ -61,7 +61,7 @@ export function leaseOf({ id, fence, queue }: Lease): Lease {
   return { id, fence, queue }
 }
 
-/** What tells leases apart, those of one job too. */
+/** A name for a lease, different for every lease of one job. */
 export function leaseName({ id, fence }: Pick<Lease, 'id' | 'fence'>): string {
   return `${id} ${fence}`
 }
@@ -143,7 +143,7 @@ export interface JobView {
   readonly crashes: number
   /** The limit that holds, the job's own or its queue's or the default. */
   readonly maxAttempts: number
-  /** When it may run, for a job whose time is set; null for one that may run at once or has finished. */
+  /** When it may run, for a job whose time is set; null for one that may run immediately or has finished. */
   readonly runAt: Date | null
   readonly createdAt: Date
   /** When the last attempt began; of a running job, when it was claimed. */
@@ -284,10 +284,10 @@ export interface WorkerBeat {
   readonly jobs: readonly WorkerJob[]
 }
 
-/** The most jobs a worker tells about. */
+/** The most jobs a worker reports. */
 export const WORKER_JOBS_MAX = 50
 
-/** A job in a worker's hands, as the worker tells it. */
+/** A job in a worker's hands, as the worker reports it. */
 export interface WorkerJob {
   readonly id: string
   readonly type: string

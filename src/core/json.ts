@@ -66,7 +66,7 @@ function depthOf(json: string): number {
   return deepest
 }
 
-/** A handler's result as JSON text, or null for none. Never raises: what cannot be stored becomes a marker that says so. */
+/** A handler's result as JSON text, or null for none. Never raises: what cannot be stored becomes a marker in its place. */
 export function encodeResult(value: unknown): string | null {
   if (value === undefined) return null
   try {

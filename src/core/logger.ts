@@ -85,7 +85,7 @@ export function levelOf(event: HoldfastEvent): LogLevel {
   return event.state === 'succeeded' || event.state === 'scheduled' ? 'debug' : 'info'
 }
 
-/** Plain values, few of them: a call that enqueued thousands is told by their number. */
+/** Plain values, few of them: a call that enqueued thousands is shown by their number. */
 function factsOf(event: HoldfastEvent): Readonly<Record<string, unknown>> {
   const { name, ...facts } = event
   if (name === 'enqueue.answered') return { count: event.jobs.length, tookMs: event.tookMs }

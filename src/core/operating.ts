@@ -12,11 +12,11 @@ export const SERIES_KEPT_MS: number = 3 * 86_400_000
 export const SERIES_POINTS_MAX = 500
 /** The most queues of an overview. */
 export const OVERVIEW_QUEUES_MAX = 1_000
-/** The most queues of a store unless it is told otherwise. */
+/** The most queues of a store unless its options differ. */
 export const QUEUES_MAX = 10_000
 /** The most groups of dead jobs one call gives. */
 export const DEAD_GROUPS_MAX = 100
-/** A worker that was seen within this time lives: workers say so every 10 s, and may miss it twice. */
+/** A worker that was seen within this time lives: workers report every 10 s, and may miss it twice. */
 export const WORKER_LIVE_MS = 35_000
 
 export interface CountResult {
@@ -79,7 +79,7 @@ export type Depth = Pick<QueueStats, 'blocked' | 'scheduled' | 'ready' | 'runnin
 
 export interface QueueOverview extends QueueView, Depth {
   readonly oldestAgeS: number
-  /** Live workers that serve it, and how many jobs they can run at once, in this and their other queues. */
+  /** Live workers that serve it, and how many jobs they can run concurrently, in this and their other queues. */
   readonly workers: number
   readonly slots: number
   readonly rates: Rates

@@ -37,7 +37,7 @@ export interface Ports {
   readonly random: Random
 }
 
-/** Resolves after `ms`, or at once when `signal` fires: the caller looks at the signal to know which. */
+/** Resolves after `ms`, or immediately when `signal` fires: the caller looks at the signal to know which. */
 export function sleep(timers: Timers, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve()
   return new Promise((resolve) => {

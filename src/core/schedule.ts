@@ -11,9 +11,9 @@ export type Overlap = 'allow' | 'skip'
 
 /** A tick this late was missed, and the catch-up policy decides; earlier it is only slow. */
 export const MISSED_AFTER_MS = 60_000
-/** A tick this late is told: longer than it takes until a process notices a schedule that another has made. */
+/** A tick this late is reported: longer than it takes until a process notices a schedule that another has made. */
 export const LATE_AFTER_MS = 15_000
-/** The most ticks one firing turns into jobs. What is left is due at once and fired next. */
+/** The most ticks one firing turns into jobs. What is left is due immediately and fired next. */
 export const TICKS_PER_FIRING_MAX = 100
 
 /** The policy of one schedule. */

@@ -1,4 +1,4 @@
-// What follows jobs from their enqueue to their end. The library knows no tracing system: whoever sets a tracer brings one.
+// What follows jobs from their enqueue to their end. The library knows no tracing system: the program that sets a tracer brings one.
 
 import type { JobContext } from './definition.js'
 import type { ClaimedJob } from './job.js'

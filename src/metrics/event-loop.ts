@@ -23,7 +23,7 @@ export class EventLoop {
   /** Reads and starts anew. */
   read(): LoopLag {
     const delays = this.#delays
-    // The timer's own interval is no lag. Without a single firing yet there is nothing to tell.
+    // The timer's own interval is no lag. Without a single firing yet there is nothing to report.
     const lag = (ns: number) => (delays.count === 0 ? 0 : Math.max(0, ns / NS_PER_S - RESOLUTION_MS / 1_000))
     const read = { mean: lag(delays.mean), p99: lag(delays.percentile(99)), max: lag(delays.max) }
     delays.reset()

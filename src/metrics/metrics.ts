@@ -16,10 +16,10 @@ import { StoreMetrics } from './store-metrics.js'
 
 /** What is measured, and in how much detail. */
 export interface MetricsOptions {
-  /** The most queues, and the most types, that are told apart, from 1 to 1,000. Default 50. Those seen later are `other`.
+  /** The most queues, and the most types, that get a label of their own, from 1 to 1,000. Default 50. Those seen later are `other`.
    *  Counters of jobs have a series for each pair of queue and type that occurs. */
   readonly namesMax?: number
-  /** Queues and types that are told apart whatever is seen first. Default those seen first. */
+  /** Queues and types that get one whatever is seen first. Default those seen first. */
   readonly queues?: readonly string[]
   readonly types?: readonly string[]
   /** Whether this process also asks the store for depths, workers and health. Default true; one process that does is enough. */
@@ -127,7 +127,7 @@ class Surroundings {
     this.#ports = ports
     const build = { name: 'holdfast_build_info', help: 'Always 1; its label says which version this is.' }
     new Gauge({ ...build, labelNames: ['version'], registers }).set({ version: VERSION }, 1)
-    const slots = { name: 'holdfast_worker_slots', help: 'Jobs the workers of this process can run at once.' }
+    const slots = { name: 'holdfast_worker_slots', help: 'Jobs the workers of this process can run concurrently.' }
     this.#slots = new Gauge({ ...slots, registers })
     const utilisation = {
       name: 'holdfast_worker_utilisation_ratio',

@@ -4,12 +4,12 @@
 /** What stands for every name beyond the bound. */
 const OTHER = 'other'
 
-/** The names of one kind that are told apart: the first that were seen, up to a bound. */
+/** The names of one kind that get a label of their own: the first that were seen, up to a bound. */
 export class BoundedNames {
   readonly #names: Set<string>
   readonly #max: number
 
-  /** `kept` are told apart whatever comes first. */
+  /** `kept` get one whatever comes first. */
   constructor(max: number, kept: readonly string[] = []) {
     this.#max = Math.max(max, kept.length)
     this.#names = new Set(kept)

@@ -7,7 +7,7 @@ import type { BoundedNames } from './names.js'
 
 // Of calls to the store: around the 10 ms a claim and the 25 ms an enqueue may take.
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30]
-// Of jobs: from those that are done at once to those that take an hour.
+// Of jobs: from those that are done immediately to those that take an hour.
 const JOB_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 3_600]
 
 export interface ProcessMetricsDeps {

@@ -10,7 +10,7 @@ import type { Metrics } from './metrics.js'
 export interface ServeMetricsOptions {
   /** 0 takes any that is free. */
   readonly port: number
-  /** The address to listen on. Default '127.0.0.1'. Whoever reaches it reads the names of queues and types, and counts. */
+  /** The address to listen on. Default '127.0.0.1'. Any program that reaches it can read the names of queues and types, and counts. */
   readonly host?: string
   /** The Host headers it answers to beside the address that was connected to and this machine's own names, such as
    *  'worker-1.example.com:9464'. Default: none. Everything else is refused with 421. */
@@ -40,7 +40,7 @@ export async function serveMetrics(metrics: Metrics, options: ServeMetricsOption
       const [path] = (request.url ?? '').split('?')
       const { host } = request.headers
       const { localAddress, localPort } = request.socket
-      // A page elsewhere can point a name of its own at us, but not an address: whoever asks for an address means it.
+      // A page elsewhere can point a name of its own at us, but not an address: a request for an address is meant for us.
       if (!isOurHost(host ?? null, localPort ?? null) && host !== urlHost(localAddress ?? '', localPort ?? 0)) {
         answer(response, 421, 'this does not answer to that Host: see the option allowHosts, or --metrics-allow-host\n')
       } else if (path !== '/metrics') answer(response, 404, 'the metrics are at /metrics\n')

@@ -79,7 +79,7 @@ export class StoreMetrics {
       this.#showWorkers(workers, overview.nowMs)
       this.#showHealth(health)
     } catch {
-      // Whoever uses the store for their work says what is wrong with it.
+      // The calls that use the store report what is wrong with it.
       this.#forget()
     }
   }
@@ -140,7 +140,7 @@ function makeGauges(registry: Registry) {
     ]),
     paused: gauge('queue_paused', '1 while the queue gives no jobs.', ['queue']),
     workers: gauge('queue_workers', 'Live workers that serve the queue, in every process.', ['queue']),
-    slots: gauge('queue_slots', 'Jobs those workers can run at once, of this and their other queues.', ['queue']),
+    slots: gauge('queue_slots', 'Jobs those workers can run concurrently, of this and their other queues.', ['queue']),
     live: gauge('workers', 'Live workers, in every process.'),
     heartbeat: gauge(
       'worker_heartbeat_age_seconds',

@@ -20,7 +20,7 @@ export interface DrainOptions {
   /** 'idle' (the default) runs what is due now, and what becomes ready through it. 'finished' also moves the clock on to
    *  every job that waits for a time, a retry's backoff or its own, until no job with a handler is left. */
   readonly until?: 'idle' | 'finished'
-  /** How many jobs run at once. Default 1, so that the order is the order of the queue. */
+  /** How many jobs run concurrently. Default 1, so that the order is the order of the queue. */
   readonly concurrency?: number
   /** After this many runs the drain gives up with an error: jobs that keep making jobs would never end. Default 10,000. */
   readonly runsMax?: number

@@ -2,7 +2,7 @@
 
 import type { Random } from '../core/ports.js'
 
-/** A source of chance for tests. Not for secrets: whoever knows the seed knows every number. */
+/** A source of chance for tests. Not for secrets: the seed gives every number away. */
 export function seededRandom(seed: number = 1): Random {
   let state = seed >>> 0
   // The mulberry32 generator: 32 bits of state, good enough to spread jitter and tell ids apart.

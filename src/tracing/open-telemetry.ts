@@ -73,7 +73,7 @@ class OpenTelemetryTracer implements JobTracer {
     about: { readonly context: JobContext; readonly waitMs: number | null },
     run: () => Returned,
   ): Returned {
-    // Not the active context: that is whoever happened to start the worker.
+    // Not the active context: that is the context of the code that started the worker.
     const parent = readTraceparent(job.trace) ?? ROOT_CONTEXT
     const startMs = Date.now()
     const attributes = { ...attributesOf(job, 'process'), ...jobAttributes(job) }

@@ -12,9 +12,9 @@ import { jittered } from './loop.js'
 
 const BATCH = 50
 const ROUNDS_MAX = 20
-// A round fires what was due when it began. One that takes longer ends, so that whoever became due meanwhile has their turn.
+// A round fires what was due when it began. One that takes longer ends, so that what became due meanwhile gets its turn.
 const ROUND_MS = 500
-// Whoever stops a process waits for a step. The next one goes on immediately where there is more.
+// A stop waits for a step to end. The next step goes on immediately where there is more.
 const STEP_MS = 2_000
 const WAIT_MS = 10_000
 const WAIT_MS_MIN = 5
@@ -36,9 +36,9 @@ export interface FireDeps {
 export class Fire {
   readonly #deps: FireDeps
   readonly #makeId: () => string
-  /** Schedules that cannot be read here, and when that was last told. */
+  /** Schedules that cannot be read here, and when that was last reported. */
   readonly #broken = new Map<string, number>()
-  /** Queues whose ticks are late: when that was last told, and how many firings were since. */
+  /** Queues whose ticks are late: when that was last reported, and how many firings there were since. */
   readonly #late = new Map<string, { toldMs: number; count: number }>()
   /** The queue that was served last: the next round begins behind it. */
   #afterQueue = ''
@@ -66,7 +66,7 @@ export class Fire {
   async #round(): Promise<{ readonly nextMs: number; readonly hasMore: boolean }> {
     const { store, ports } = this.#deps
     const endMs = ports.clock.monotonic() + ROUND_MS
-    // Broken ones stay due: ask for so many more that they cannot crowd out the others.
+    // Broken ones stay due: ask for as many more, so that they cannot crowd out the others.
     const brokenCount = this.#broken.size
     const limit = BATCH + brokenCount
     const { schedules, nowMs, nextDueMs } = await store.due(limit, this.#afterQueue)

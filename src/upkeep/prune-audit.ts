@@ -5,7 +5,7 @@ import type { Ports } from '../core/ports.js'
 import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
-/** However young: so many lines are some gigabytes, and nobody reads that far back. */
+/** Whatever their age: this number of lines is some gigabytes, and nobody reads that far back. */
 const LINES_MAX = 10_000_000
 const WAIT_MS = 600_000
 /** While there are more to go. */

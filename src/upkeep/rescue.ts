@@ -25,7 +25,7 @@ export interface RescueDeps {
   readonly emit: Emit
   readonly holdMs: number
   readonly tally?: TallySink
-  /** Told when a rescued job is due again in so many milliseconds. */
+  /** Called when a rescued job is due again in this number of milliseconds. */
   readonly onDueIn: (dueInMs: number) => void
 }
 

@@ -1,4 +1,4 @@
-// Sample: how much is where, written down once in ten seconds by whoever is first.
+// Sample: how many jobs are in each state, recorded once in ten seconds by the first process.
 
 import { BUCKET_MS } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'

@@ -146,12 +146,12 @@ export class Upkeep {
     await Promise.all(loops.map((loop) => loop.stop()))
   }
 
-  /** Something of this process becomes due in so many milliseconds: promote is there in time. */
+  /** Something of this process becomes due in this number of milliseconds: promote runs in time. */
   nudge(dueInMs = 0): void {
     this.#promote.nudge(this.#promoter.waitFor(Math.max(0, dueInMs)))
   }
 
-  /** A schedule was made or changed in this process: look at once when it is due. */
+  /** A schedule was made or changed in this process: look immediately when it is due. */
   nudgeSchedules(): void {
     this.#fire.nudge(0)
   }

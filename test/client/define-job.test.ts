@@ -77,7 +77,7 @@ describe('a definition', () => {
   })
 })
 
-describe('a definition that cannot work is refused at once', () => {
+describe('a definition that cannot work is refused immediately', () => {
   const cases: [name: string, define: () => unknown, code: string, message: RegExp][] = [
     ['an empty type', () => defineJob(''), 'invalid_name', /^type must be 1 to 100 characters/],
     ['a type with hostile characters', () => defineJob('a"; DROP TABLE jobs'), 'invalid_name', /^type must be/],

@@ -42,7 +42,7 @@ describe('enqueueMany', () => {
     expect(await count(store)).toBe(3)
   })
 
-  test('takes five thousand at once', async () => {
+  test('takes five thousand in one call', async () => {
     const { client } = await openClient()
 
     const answers = await client.enqueueMany(

@@ -134,7 +134,7 @@ describe('gathering', () => {
 })
 
 describe('the buffer is bounded', () => {
-  test('a call beyond the bound rejects at once and says that it may be retried', async () => {
+  test('a call beyond the bound rejects immediately and says that it may be retried', async () => {
     const hold = holdFirst()
     const { client, store, clock } = await openFaulty(hold, { bufferJobsMax: 2 })
     const waiting = [client.enqueue('a', 1), client.enqueue('a', 2)]
@@ -234,7 +234,7 @@ describe('a key that an open transaction holds', () => {
     expect(await waiting).toMatchObject({ code: 'store_unavailable', details: { written: 'unknown' } })
   })
 
-  test('leaves half of the room to the others: more callers are told at once', async () => {
+  test('leaves half of the room to the others: more callers are refused immediately', async () => {
     const { client, clock } = await openFaulty(holdKeys(), { bufferJobsMax: 20 })
     const told: string[] = []
     const waiting = Array.from({ length: 15 }, (_, n) =>
@@ -437,7 +437,7 @@ describe('a job the store refuses', () => {
     expect(jobs.map(({ payload }) => payload)).toEqual(['0', '1', '3', '4', '5'])
   })
 
-  test('a refusal that is about the connection reaches every call at once', async () => {
+  test('a refusal that is about the connection reaches every call immediately', async () => {
     const { client, calls, store } = await openFaulty({
       before() {
         throw new HoldfastError('store_read_only', 'the server is read-only')

@@ -46,7 +46,7 @@ describe('cancel', () => {
 })
 
 describe('requeue', () => {
-  test('revives a dead job and records who did it', async () => {
+  test('requeues a dead job and records who did it', async () => {
     const { client, id } = await openDead()
 
     const answer = await client.requeue(id, { by: 'ann' })

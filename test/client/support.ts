@@ -56,7 +56,7 @@ export function testPorts(clock: ManualClock): Ports {
   return { clock, timers: clock.timers, random: seededRandom() }
 }
 
-/** What stands in the way of one enqueue: raise to fail before the write, wait to delay it. */
+/** What happens to one enqueue: raise to fail before the write, wait to delay it. */
 export interface EnqueueFaults {
   before?(jobs: readonly NewJob[]): void | Promise<void>
   /** After the write, before its answer arrives. */

@@ -258,7 +258,7 @@ describe('a transaction in another database', () => {
     await there.close()
   })
 
-  test('is no place to complete a job in: it fails and says so, and keeps its lease till then', async () => {
+  test('is no place to complete a job in: it fails with the reason, and keeps its lease till then', async () => {
     const there = await connect(otherUrl(), { schema: SCHEMA, upkeep: false })
     const handler = defineJob('elsewhere', { queue: 'elsewhere' }).handle(async (_, ctx) => {
       await other.query('BEGIN')

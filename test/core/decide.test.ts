@@ -37,7 +37,7 @@ describe('decide', () => {
     expect(settlement).toEqual({ state: 'scheduled', attempt: 2, crashes: 0, delayMs: 0 })
   })
 
-  test.each(['dropped', 'invalid'] as const)('what is %s is dead at once, whatever attempts are left', (kind) => {
+  test.each(['dropped', 'invalid'] as const)('what is %s is dead immediately, whatever attempts are left', (kind) => {
     expect(decide(jobWith(), { kind }, NOW, half)).toEqual({ state: 'dead', attempt: 2, crashes: 0, reason: kind })
   })
 
@@ -53,7 +53,7 @@ describe('decide', () => {
     expect(settlement).toMatchObject({ state: 'retrying', delayMs: 90_000 })
   })
 
-  test('a failure that chose no delay at all runs again at once', () => {
+  test('a failure that chose no delay at all runs again immediately', () => {
     const settlement = decide(jobWith(), { kind: 'failed', retryable: true, delayMs: 0 }, NOW, half)
 
     expect(settlement).toMatchObject({ state: 'retrying', delayMs: 0 })
@@ -79,7 +79,7 @@ describe('decide', () => {
     expect(decide(jobWith({ limits }), failed, NOW + 1, half)).toMatchObject({ state: 'dead', reason: 'expired' })
   })
 
-  test('the first crash counts, and the job goes on at once', () => {
+  test('the first crash counts, and the job goes on immediately', () => {
     const settlement = decide(jobWith(), { kind: 'crashed', started: true }, NOW, half)
 
     expect(settlement).toEqual({ state: 'ready', attempt: 2, crashes: 1 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { ERROR_CODES, HoldfastError, isHoldfastError, show } from '../../src/core/errors.js'
 
 describe('HoldfastError', () => {
-  test('an error carries its code, and is not retryable unless it says so', () => {
+  test('an error carries its code, and is not retryable unless it is given as such', () => {
     const error = new HoldfastError('job_dead', 'job 4182 is dead')
 
     expect(error).toMatchObject({ name: 'HoldfastError', code: 'job_dead', retryable: false, details: {} })

@@ -147,7 +147,7 @@ describe('explainJob', () => {
     ])
   })
 
-  test('a running job whose lease ran out, or which somebody cancels, says so', () => {
+  test('a running job is explained by a lease that ran out, or by a cancel', () => {
     const answer = explain({ state: 'running', worker: 'w1', leasedUntil: ago(12_000), cancelRequested: true })
 
     expect(codes(answer)).toEqual(['running', 'lease_expired', 'cancel_asked'])

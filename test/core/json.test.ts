@@ -227,7 +227,7 @@ describe('safeText', () => {
     )
   })
 
-  test('a cut text says so', () => {
+  test('a cut text ends with a mark', () => {
     const safe = safeText('x'.repeat(1_000), 100)
 
     expect(safe).toMatch(/^x+… \(cut\)$/)

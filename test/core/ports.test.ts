@@ -18,7 +18,7 @@ describe('sleep', () => {
     expect([early, isAwake]).toEqual([false, true])
   })
 
-  test('it ends at once when its signal fires, and leaves no timer behind', async () => {
+  test('it ends immediately when its signal fires, and leaves no timer behind', async () => {
     const clock = manualClock()
     const abort = new AbortController()
     let cancelled = 0

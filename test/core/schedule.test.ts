@@ -62,7 +62,7 @@ describe('ticksDue', () => {
     expect(firing.ticks).toEqual([NOON - HOUR, NOON])
   })
 
-  test('more than one firing may turn into jobs is due again at once', () => {
+  test('more than one firing may turn into jobs is due again immediately', () => {
     const minutely = parseCron('* * * * *', 'UTC')
     const policy: CatchUpPolicy = { catchUp: 'all', catchUpMax: 1_000 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { draftOf, problemsOf, settingsOf } from '../../dashboard/src/views/queues/settings-draft.js'
-import { resolveQueueSettings } from '../../src/client/operate.js'
+import { resolveQueueSettings } from '../../src/client/job-actions.js'
 import { RETRY_DEFAULTS } from '../../src/core/retry.js'
 
 const full = {

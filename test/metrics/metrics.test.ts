@@ -83,7 +83,7 @@ describe('what a process does', () => {
     expect(await read('holdfast_jobs_promoted_total')).toBe(2)
   })
 
-  test('dead jobs count by reason, whoever found them dead', async () => {
+  test('dead jobs count by reason, also those that a rescue found dead', async () => {
     const { holdfast, store, clock, read } = await open()
     const drop = defineJob('drop')
     const fail = defineJob('fail', { maxAttempts: 1 })

@@ -197,7 +197,7 @@ describe('assertEnqueued', () => {
     await close()
   })
 
-  test('of an empty store says so', async () => {
+  test('of an empty store says that there is none', async () => {
     const { holdfast, close } = await testHoldfast()
 
     await expect(assertEnqueued(holdfast, add)).rejects.toThrow('nothing was enqueued')

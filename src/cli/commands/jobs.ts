@@ -1,7 +1,7 @@
 // holdfast jobs: look at jobs and change them. `jobs tail` is in tail.ts.
 
 import { type Command, Option } from 'commander'
-import type { UpdateOptions } from '../../client/operate.js'
+import type { UpdateOptions } from '../../client/job-actions.js'
 import type { Duration } from '../../core/duration.js'
 import { HoldfastError } from '../../core/errors.js'
 import { type Act, type ActFlags, actOnJobs, addActOptions, REQUEUE } from '../act-on-jobs.js'

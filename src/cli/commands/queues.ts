@@ -1,7 +1,7 @@
 // holdfast queues: look at queues, pause them, and set the limits of their jobs.
 
 import { type Command, Option } from 'commander'
-import type { QueueOptions } from '../../client/operate.js'
+import type { QueueOptions } from '../../client/job-actions.js'
 import { closest } from '../../core/closest.js'
 import type { Duration } from '../../core/duration.js'
 import type { QueueSettings, QueueStats, WorkerView } from '../../core/job.js'

@@ -1,8 +1,8 @@
 // Routes about single jobs and lists of them.
 
 import type { Client } from '../../client/client.js'
+import type { UpdateOptions } from '../../client/job-actions.js'
 import type { ListOptions } from '../../client/look.js'
-import type { UpdateOptions } from '../../client/operate.js'
 import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/prepare.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { JobView } from '../../core/job.js'

@@ -1,8 +1,8 @@
 // Routes about queues: how much is where, what happened, and their settings.
 
 import type { Client } from '../../client/client.js'
+import type { QueueOptions } from '../../client/job-actions.js'
 import type { SeriesOptions } from '../../client/look.js'
-import type { QueueOptions } from '../../client/operate.js'
 import { durationMs } from '../../core/duration.js'
 import { Refusal } from '../problem.js'
 import { type Ask, json, type Route, route } from '../route.js'

@@ -78,7 +78,7 @@ function nextDue(memory: Memory, nowMs: number): KeptBulk | undefined {
     .sort((one, other) => one.updatedAt.getTime() - other.updatedAt.getTime() || compareText(one.id, other.id))[0]
 }
 
-/** As many as its pace allows since the last batch, but no more than a second's worth at once. */
+/** As many as its pace allows since the last batch, but no more than a second's worth in one batch. */
 function batchMax({ perSecond, updatedAt }: BulkView, nowMs: number): number {
   if (perSecond === null) return BULK_BATCH_MAX
   const earned = Math.floor((perSecond * (nowMs - updatedAt.getTime())) / 1_000)

@@ -1,4 +1,4 @@
-// Tells how jobs ended, for those who wait on them.
+// How jobs ended, for calls that wait for them.
 
 import type { Ending } from '../../core/job-store.js'
 import { isFinished } from '../../core/states.js'

@@ -1,4 +1,4 @@
-// Makes leases last longer, and tells which are lost and which jobs somebody asked to cancel.
+// Makes leases last longer, and reports which are lost and which jobs somebody asked to cancel.
 
 import { type Lease, leaseOf } from '../../core/job.js'
 import type { Extension, Watch } from '../../core/job-store.js'

@@ -74,7 +74,7 @@ export interface KeptSchedule {
   nextAtMs: number | null
   lastAtMs: number | null
   lastJobId: string | null
-  /** Who made it, of those that may make so many and no more. */
+  /** Who made it, where the number of schedules of one maker is bounded. */
   readonly maker: string | null
 }
 
@@ -114,7 +114,7 @@ export interface Memory {
   readonly bulks: Map<string, KeptBulk>
   readonly apiKeys: Map<string, ApiKey & { readonly hash: string }>
   lastPosition: number
-  /** What the current call has to tell listeners: queues with new ready jobs, running jobs somebody asked to cancel. */
+  /** What the current call reports to listeners: queues with new ready jobs, running jobs somebody asked to cancel. */
   readonly woken: Set<string>
   readonly asked: Set<string>
 }

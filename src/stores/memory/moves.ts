@@ -90,7 +90,7 @@ export function goOn(memory: Memory, candidates: readonly { readonly id: string 
 }
 
 function judge(memory: Memory, { facts }: Job): 'waits' | 'goes on' | 'ends' {
-  // A parent that is gone was pruned, and only finished jobs are; a bad end would have ended this job at once.
+  // A parent that is gone was pruned, and only finished jobs are; a bad end would have ended this job immediately.
   const parents = facts.after.map((id) => memory.jobs.get(id)?.state ?? 'succeeded')
   const hasBadEnd = parents.some((state) => state === 'dead' || state === 'cancelled')
   if (hasBadEnd && facts.onParentDead === 'cancel') return 'ends'

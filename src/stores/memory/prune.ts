@@ -18,7 +18,7 @@ export function prune(memory: Memory, retentionMs: number, nowMs: number): Prune
 }
 
 function pruneJobs(memory: Memory, retentionMs: number, nowMs: number): string[] {
-  // Stores drop whole days at once and a day holds jobs of all queues, so the longest retention counts for each.
+  // Stores drop whole days, and a day holds jobs of all queues, so the longest retention counts for each.
   const queues = [...memory.queues.values()].map(({ settings }) => settings.retentionMs ?? 0)
   const finishedBeforeMs = nowMs - Math.max(retentionMs, ...queues)
   const days = new Set<string>()

@@ -38,7 +38,7 @@ import { stats } from './stats.js'
 import { update } from './update.js'
 import { beat, leave, workers } from './workers.js'
 
-/** A store of what `memory` knows, by the time of `clock`. Whoever has the memory in hand can look at it. */
+/** A store of what `memory` knows, by the time of `clock`. The caller keeps the memory and can look at it. */
 export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
   const listeners = new Set<StoreListener>()
   const secret = randomBytes(32).toString('hex')
@@ -191,7 +191,7 @@ function announce(memory: Memory, listeners: ReadonlySet<StoreListener>, isOwnEn
   }
 }
 
-// What is told may be lost, so a listener that throws costs nobody else anything.
+// A report may be lost, so a listener that throws disturbs no other.
 function tell(speak: () => void): void {
   try {
     speak()

@@ -22,7 +22,7 @@ export function update(memory: Memory, id: string, changes: JobChanges, by: stri
 }
 
 function putAtOnce(memory: Memory, job: Job, nowMs: number): void {
-  // Whoever waits for a time is left to the next promotion, which gives it its position.
+  // A job that waits for a time is left to the next promotion, which gives it its position.
   if (job.state === 'scheduled' || job.state === 'retrying') job.runAtMs = nowMs
   if (job.state === 'blocked') job.runAtMs = null
   put(memory, job)

@@ -275,7 +275,7 @@ SELECT asked.id::text, keys.id::text AS holder
  WHERE keys.expires_at > coalesce($1::timestamptz, clock_timestamp()) OR ${IS_OF_JOB}`,
 )
 
-/** The outcomes of jobs without a parent: whoever holds the key of one has taken its place all the same. */
+/** The outcomes of jobs without a parent. If another job holds the key of one, the answer is that job all the same. */
 async function findHolders(
   db: Database,
   send: Send,

@@ -27,7 +27,7 @@ async function stepAll(store: Store): Promise<BulkProgress[]> {
   return steps
 }
 
-/** So many dead jobs, oldest first. */
+/** This number of dead jobs, oldest first. */
 async function die(store: Store, count: number, queue: string = QUEUE): Promise<string[]> {
   const jobs = newJobs(count, { queue })
   await store.enqueue(jobs)
@@ -68,7 +68,7 @@ const life: Facts = {
     expect(await codeOf(store.bulks(0))).toBe('invalid_option')
   },
 
-  'every job that matches is revived, and the others are left': async ({ store, expect }) => {
+  'every job that matches is requeued, and the others are left': async ({ store, expect }) => {
     const ids = await die(store, 3)
     const [other] = await die(store, 1, 'push')
     const bulk = newBulk(`state:dead queue:${QUEUE}`)
@@ -98,7 +98,7 @@ const life: Facts = {
     ])
   },
 
-  'a job that cannot be revived is counted as refused': async ({ store, expect }) => {
+  'a job that cannot be requeued is counted as refused': async ({ store, expect }) => {
     await jobIn(store, 'dead', keyed('welcome'))
     await enqueueJob(store, keyed('welcome'))
     const bulk = newBulk('state:dead')
@@ -144,7 +144,7 @@ const life: Facts = {
 }
 
 const pace: Facts = {
-  'a paced bulk action does so many a second': async ({ store, clock, expect }) => {
+  'a paced bulk action does as many a second as its pace': async ({ store, clock, expect }) => {
     await die(store, 10)
     await store.startBulk(newBulk('state:dead', { perSecond: 4 }))
 

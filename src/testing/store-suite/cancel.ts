@@ -1,4 +1,4 @@
-// Cancel: at once while a job waits, by asking while it runs.
+// Cancel: immediately while a job waits, by asking while it runs.
 
 import { type Facts, factsFor } from './context.js'
 import { newId, newJobs, OPERATOR, retrying, SECOND_MS, START_MS } from './samples.js'
@@ -7,7 +7,7 @@ import { claimIds, claimJob, enqueueJob, jobIn, startJob, stateOf, viewOf } from
 const waiting: Facts = {
   ...factsFor(
     ['blocked', 'scheduled', 'ready', 'retrying'],
-    (state) => `a job that is ${state} is cancelled at once`,
+    (state) => `a job that is ${state} is cancelled immediately`,
     async ({ store, clock, expect }, state) => {
       const id = await jobIn(store, state)
       await clock.advance(SECOND_MS)
@@ -78,7 +78,7 @@ const running: Facts = {
     expect(await store.cancel([id], OPERATOR)).toEqual([{ id, result: 'asked' }])
   },
 
-  'a job nobody asked to stop says so': async ({ store, expect }) => {
+  'a job that nobody asked to stop has no cancel request': async ({ store, expect }) => {
     const { id } = await startJob(store)
 
     expect((await viewOf(store, id)).cancelRequested).toBe(false)

@@ -70,7 +70,7 @@ export const chainStartFacts: Facts = {
     expect(answers).toEqual([{ id, unknownParent: id }])
   },
 
-  'a child of a succeeded job is ready at once': async ({ store, expect }) => {
+  'a child of a succeeded job is ready immediately': async ({ store, expect }) => {
     const child = newJob({ after: [await jobIn(store, 'succeeded')] })
 
     const answers = await store.enqueue([child])
@@ -87,7 +87,7 @@ export const chainStartFacts: Facts = {
     expect(answers).toEqual([{ id: child.id, created: true, state: 'scheduled' }])
   },
 
-  'a child of a dead job is cancelled at once': async ({ store, expect }) => {
+  'a child of a dead job is cancelled immediately': async ({ store, expect }) => {
     const child = newJob({ after: [await jobIn(store, 'dead')] })
 
     const answers = await store.enqueue([child])
@@ -95,7 +95,7 @@ export const chainStartFacts: Facts = {
     expect(answers).toEqual([{ id: child.id, created: true, state: 'cancelled' }])
   },
 
-  'a child of a cancelled job is cancelled at once, though another parent is open': async ({ store, expect }) => {
+  'a child of a cancelled job is cancelled immediately, though another parent is open': async ({ store, expect }) => {
     const gone = await jobIn(store, 'cancelled')
     const child = newJob({ after: [await enqueueJob(store), gone] })
 
@@ -104,7 +104,7 @@ export const chainStartFacts: Facts = {
     expect(answers).toEqual([{ id: child.id, created: true, state: 'cancelled' }])
   },
 
-  'a child of a dead job that runs anyway is ready at once': async ({ store, expect }) => {
+  'a child of a dead job that runs anyway is ready immediately': async ({ store, expect }) => {
     const child = newJob({ after: [await jobIn(store, 'dead')], onParentDead: 'run' })
 
     const answers = await store.enqueue([child])

@@ -89,7 +89,7 @@ const going: Facts = {
     expect(await claimIds(store)).toEqual(children.map(({ id }) => id))
   },
 
-  'a child goes to the end of the line': async ({ store, expect }) => {
+  'a child goes to the end of its queue': async ({ store, expect }) => {
     const parent = await startJob(store)
     const child = await enqueueJob(store, { after: [parent.id] })
     const neighbour = await enqueueJob(store)
@@ -214,7 +214,7 @@ const badEnds: Facts = {
     expect(await stateOf(store, child)).toBe('blocked')
   },
 
-  'a child waits again for a parent that was revived': async ({ store, expect }) => {
+  'a child waits again for a parent that was requeued': async ({ store, expect }) => {
     const [first, second] = [await startJob(store), await startJob(store)]
     const child = await enqueueJob(store, { after: [first.id, second.id], onParentDead: 'run' })
     await store.settle([dead(first)])
@@ -267,7 +267,7 @@ const badEnds: Facts = {
     expect(await stateOf(store, grandchild)).toBe('cancelled')
   },
 
-  'a cancelled child is not revived when its parent succeeds': async ({ store, expect }) => {
+  'a cancelled child is not requeued when its parent succeeds': async ({ store, expect }) => {
     const parent = await startJob(store)
     const child = await enqueueJob(store, { after: [parent.id] })
     await store.cancel([child], OPERATOR)

@@ -1,4 +1,4 @@
-// Claiming as part of an enqueue: what goes straight to a worker, and what stands in line as usual.
+// Claiming as part of an enqueue: what goes straight to a worker, and what waits in its queue as usual.
 
 import type { ClaimedJob, Enqueued } from '../../core/job.js'
 import type { Facts } from './context.js'

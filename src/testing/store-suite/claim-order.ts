@@ -199,7 +199,7 @@ const frontLane: Facts = {
 }
 
 const endOfLine: Facts = {
-  'a retry goes to the end of the line': async ({ store, clock, expect }) => {
+  'a retry goes to the end of its queue': async ({ store, clock, expect }) => {
     const job = await startJob(store)
     await store.settle([retrying(job, SECOND_MS)])
     const backlog = await enqueueJob(store)
@@ -221,22 +221,22 @@ const endOfLine: Facts = {
     expect(await claimIds(store)).toEqual([job.id, backlog])
   },
 
-  'a revived job goes to the end of the line': async ({ store, expect }) => {
-    const revived = await jobIn(store, 'dead')
+  'a requeued job goes to the end of its queue': async ({ store, expect }) => {
+    const requeued = await jobIn(store, 'dead')
     const backlog = await enqueueJob(store)
 
-    await store.requeue([revived], OPERATOR)
+    await store.requeue([requeued], OPERATOR)
 
-    expect(await claimIds(store)).toEqual([backlog, revived])
+    expect(await claimIds(store)).toEqual([backlog, requeued])
   },
 
-  'a revived job keeps its priority': async ({ store, expect }) => {
-    const revived = await jobIn(store, 'dead', { priority: 5 })
+  'a requeued job keeps its priority': async ({ store, expect }) => {
+    const requeued = await jobIn(store, 'dead', { priority: 5 })
     const backlog = await enqueueJob(store)
 
-    await store.requeue([revived], OPERATOR)
+    await store.requeue([requeued], OPERATOR)
 
-    expect(await claimIds(store)).toEqual([revived, backlog])
+    expect(await claimIds(store)).toEqual([requeued, backlog])
   },
 }
 

@@ -1,4 +1,4 @@
-// Concurrency: many calls at once, from two processes where the store allows it, come out as if one had come after the other.
+// Concurrency: concurrent calls, from two processes where the store allows it, end as if one had come after the other.
 
 import type { ClaimedJob } from '../../core/job.js'
 import type { Store } from '../../core/store.js'
@@ -29,7 +29,7 @@ import {
   viewOf,
 } from './steps.js'
 
-/** Makes `count` calls at once, half of them through a second process. */
+/** Makes `count` calls concurrently, half of them through a second process. */
 async function atOnce<T>(scene: Scene, count: number, call: (store: Store, index: number) => Promise<T>): Promise<T[]> {
   const stores = [scene.store, await scene.openPeer()]
   return Promise.all(Array.from({ length: count }, (_, index) => call(stores[index % 2]!, index)))
@@ -39,7 +39,7 @@ async function atOnce<T>(scene: Scene, count: number, call: (store: Store, index
 const ROUNDS = 20
 
 const enqueueing: Facts = {
-  'of many enqueues with one key at once one job is written, and all learn its id': async (scene) => {
+  'of many concurrent enqueues with one key one job is written, and all learn its id': async (scene) => {
     const answers = await atOnce(scene, 64, (store) => store.enqueue([newJob(keyed('welcome'))]))
 
     const ids = await listIds(scene.store)
@@ -47,14 +47,14 @@ const enqueueing: Facts = {
     scene.expect(answers.flat().map(({ id }) => id)).toEqual(Array(64).fill(ids[0]))
   },
 
-  'of many enqueues with one key at once exactly one is told that it created the job': async (scene) => {
+  'of many concurrent enqueues with one key exactly one is answered that it created the job': async (scene) => {
     const answers = await atOnce(scene, 64, (store) => store.enqueue([newJob(keyed('welcome'))]))
 
     const created = answers.flat().filter((answer) => 'created' in answer && answer.created)
     scene.expect(created).toHaveLength(1)
   },
 
-  'one job enqueued many times at once is written once': async (scene) => {
+  'one job enqueued many times concurrently is written once': async (scene) => {
     const job = newJob({ tags: ['once'] })
 
     const answers = await atOnce(scene, 64, (store) => store.enqueue([job]))
@@ -63,7 +63,7 @@ const enqueueing: Facts = {
     scene.expect(await claimIds(scene.store)).toEqual([job.id])
   },
 
-  'one plain job enqueued many times at once is written once': async (scene) => {
+  'one plain job enqueued many times concurrently is written once': async (scene) => {
     const job = newJob()
 
     await atOnce(scene, 64, (store) => store.enqueue([job]))
@@ -71,7 +71,7 @@ const enqueueing: Facts = {
     scene.expect(await claimIds(scene.store)).toEqual([job.id])
   },
 
-  'one job with a key enqueued many times at once is created each time': async (scene) => {
+  'one job with a key enqueued many times concurrently is created each time': async (scene) => {
     const job = newJob(keyed('welcome'))
 
     const answers = await atOnce(scene, 64, (store) => store.enqueue([job]))
@@ -79,7 +79,7 @@ const enqueueing: Facts = {
     scene.expect(answers.flat()).toEqual(Array(64).fill({ id: job.id, created: true, state: 'ready' }))
   },
 
-  'batches that share keys in different orders do not stand in each other’s way': async (scene) => {
+  'batches that share keys in different orders do not block each other': async (scene) => {
     const names = Array.from({ length: 20 }, (_, index) => `key ${index}`)
 
     await atOnce(scene, 16, (store, index) => {
@@ -90,7 +90,7 @@ const enqueueing: Facts = {
     scene.expect(await listIds(scene.store)).toHaveLength(20)
   },
 
-  'jobs enqueued at once are all written, each batch in its order': async (scene) => {
+  'jobs enqueued concurrently are all written, each batch in its order': async (scene) => {
     const batches = Array.from({ length: 16 }, () => newJobs(10))
 
     await atOnce(scene, 16, (store, index) => store.enqueue(batches[index]!))
@@ -102,7 +102,7 @@ const enqueueing: Facts = {
 }
 
 const leasing: Facts = {
-  'claims at once never share a job': async (scene) => {
+  'concurrent claims never share a job': async (scene) => {
     await scene.store.enqueue(newJobs(200))
 
     const claims = await atOnce(scene, 16, (store) => claimJobs(store, { limit: 20 }))
@@ -111,7 +111,7 @@ const leasing: Facts = {
     scene.expect(new Set(ids).size).toBe(ids.length)
   },
 
-  'claims at once leave nothing behind': async (scene) => {
+  'concurrent claims leave nothing behind': async (scene) => {
     await scene.store.enqueue(newJobs(200))
 
     const claims = await atOnce(scene, 16, (store) => claimJobs(store, { limit: 20 }))
@@ -120,7 +120,7 @@ const leasing: Facts = {
     scene.expect(claims.flat().length + rest.length).toBe(200)
   },
 
-  'of settlements of one lease at once one is applied, and the rest repeat it': async (scene) => {
+  'of concurrent settlements of one lease one is applied, and the rest repeat it': async (scene) => {
     const job = await startJob(scene.store)
 
     const answers = await atOnce(scene, 32, (store) => store.settle([retrying(job, 5_000)]))
@@ -131,7 +131,7 @@ const leasing: Facts = {
     scene.expect((await viewOf(scene.store, job.id)).attempts).toHaveLength(1)
   },
 
-  'different settlements of one lease at once all answer with the one that was applied': async (scene) => {
+  'different concurrent settlements of one lease all answer with the one that was applied': async (scene) => {
     const job = await startJob(scene.store)
 
     const answers = await atOnce(scene, 16, (store, index) =>
@@ -142,7 +142,7 @@ const leasing: Facts = {
     scene.expect(answers.flat().map((answer) => answer.state)).toEqual(Array(16).fill(state))
   },
 
-  'a worker and a rescue that settle at once do not both take effect': async (scene) => {
+  'a worker and a rescue that settle concurrently do not both take effect': async (scene) => {
     const { store, clock, expect } = scene
     await store.enqueue(newJobs(ROUNDS))
     const jobs = await claimJobs(store)
@@ -158,7 +158,7 @@ const leasing: Facts = {
     expect(failures).toEqual(views.map(({ state }) => (state === 'succeeded' ? 0 : 1)))
   },
 
-  'a lease that is extended and settled at once stays settled': async (scene) => {
+  'a lease that is extended and settled concurrently stays settled': async (scene) => {
     const { store, expect } = scene
     await store.enqueue(newJobs(ROUNDS))
     const jobs = await claimJobs(store)
@@ -176,7 +176,7 @@ const leasing: Facts = {
     ).toEqual(jobs.map(() => 'succeeded'))
   },
 
-  'promotions at once make each job ready once': async (scene) => {
+  'concurrent promotions make each job ready once': async (scene) => {
     await scene.store.enqueue(newJobs(100, { when: { delayMs: 1 } }))
     await scene.clock.advance(1)
 
@@ -198,7 +198,7 @@ async function race(
 }
 
 const chains: Facts = {
-  'two parents settled at once let their child go on': async (scene) => {
+  'two parents settled concurrently let their child go on': async (scene) => {
     const { store, expect } = scene
     const peer = await scene.openPeer()
     const states: string[] = []
@@ -213,7 +213,7 @@ const chains: Facts = {
     expect(states).toEqual(Array(ROUNDS).fill('ready'))
   },
 
-  'many parents settled at once let their child go on once': async (scene) => {
+  'many parents settled concurrently let their child go on once': async (scene) => {
     const { store, expect } = scene
     await store.enqueue(newJobs(32))
     const parents = await claimJobs(store)
@@ -252,7 +252,7 @@ async function stateOnceReady(store: Store, id: string): Promise<string> {
 }
 
 const operating: Facts = {
-  'of firings of one tick at once one makes the job': async (scene) => {
+  'of concurrent firings of one tick one makes the job': async (scene) => {
     const { store, expect } = scene
     await store.setSchedule(newSchedule(), START_MS, OPERATOR)
 
@@ -265,7 +265,7 @@ const operating: Facts = {
     expect(await listIds(store)).toEqual(firings.flatMap(({ jobs }) => jobs))
   },
 
-  'of revivals of one job at once one counts': async (scene) => {
+  'of concurrent requeues of one job one counts': async (scene) => {
     const { store, expect } = scene
     const id = await jobIn(store, 'dead')
 
@@ -275,7 +275,7 @@ const operating: Facts = {
     expect((await viewOf(store, id)).requeues).toHaveLength(1)
   },
 
-  'many cancels of one job at once all find it cancelled': async (scene) => {
+  'many concurrent cancels of one job all find it cancelled': async (scene) => {
     const { store, expect } = scene
     const id = await enqueueJob(store)
 
@@ -284,7 +284,7 @@ const operating: Facts = {
     expect(answers.flat()).toEqual(Array(16).fill({ id, result: 'cancelled' }))
   },
 
-  'a job that is cancelled and claimed at once is either cancelled or asked to stop': async (scene) => {
+  'a job that is cancelled and claimed concurrently is either cancelled or asked to stop': async (scene) => {
     const { store, expect } = scene
     const peer = await scene.openPeer()
     const endings: unknown[] = []
@@ -300,7 +300,7 @@ const operating: Facts = {
     expect(endings).toEqual(Array(ROUNDS).fill(true))
   },
 
-  'a job that is changed and claimed at once is claimed once': async (scene) => {
+  'a job that is changed and claimed concurrently is claimed once': async (scene) => {
     const { store, expect } = scene
     const peer = await scene.openPeer()
     const attempts: number[] = []
@@ -315,7 +315,7 @@ const operating: Facts = {
     expect(attempts).toEqual(Array(ROUNDS).fill(1))
   },
 
-  'a queue that many enqueue to for the first time at once is one queue': async (scene) => {
+  'a queue that many enqueue to for the first time concurrently is one queue': async (scene) => {
     await atOnce(scene, 32, (store) => store.enqueue([newJob()]))
 
     scene.expect(await scene.store.queues()).toHaveLength(1)

@@ -1,4 +1,4 @@
-// What the conformance suite needs from whoever runs it, and what each of its facts is given.
+// What the conformance suite needs from its caller, and what each of its facts is given.
 
 import type { Store } from '../../core/store.js'
 import { type ManualClock, manualClock } from '../manual-clock.js'

@@ -73,7 +73,7 @@ const groups: Facts = {
     expect(group).toMatchObject({ error: null, fingerprint: fingerprint(null), count: 1 })
   },
 
-  'a revived or discarded job leaves its group': async ({ store, expect }) => {
+  'a requeued or discarded job leaves its group': async ({ store, expect }) => {
     const ids = [await die(store, FAILURE), await die(store, FAILURE), await die(store, FAILURE)]
     await store.deadGroups({ queue: null, limit: 10 })
 

@@ -68,7 +68,7 @@ export const endingFacts: Facts = {
     },
   ),
 
-  'a revived job has no ending any more': async ({ store, expect }) => {
+  'a requeued job has no ending any more': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead')
 
     await store.requeue([id], OPERATOR)

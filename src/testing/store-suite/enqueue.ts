@@ -10,7 +10,7 @@ const mostlyPlain = () =>
   newJobs(50).map((job, index) => (index % 40 === 7 ? { ...job, when: { delayMs: MINUTE_MS } } : job))
 
 const states: Facts = {
-  'a job without a time is ready at once': async ({ store, expect }) => {
+  'a job without a time is ready immediately': async ({ store, expect }) => {
     const job = newJob()
 
     const answers = await store.enqueue([job])
@@ -46,7 +46,7 @@ const states: Facts = {
     expect((await viewOf(store, id)).runAt).toEqual(new Date(START_MS + 1_250))
   },
 
-  'a delay of nothing makes a job ready at once': async ({ store, expect }) => {
+  'a delay of nothing makes a job ready immediately': async ({ store, expect }) => {
     const id = await enqueueJob(store, { when: { delayMs: 0 } })
 
     expect(await stateOf(store, id)).toBe('ready')

@@ -176,7 +176,7 @@ const contents: Facts = {
     expect(await find(store, `fingerprint:${mark} queue:push`)).toEqual([ids[1]])
   },
 
-  'a revived job no longer has a fingerprint': async ({ store, expect }) => {
+  'a requeued job no longer has a fingerprint': async ({ store, expect }) => {
     const id = await die(store, FAILURE)
     await store.requeue([id], OPERATOR)
 
@@ -293,7 +293,7 @@ const counts: Facts = {
     })
   },
 
-  'a count that stops says so': async ({ store, expect }) => {
+  'a count that stops is not exact': async ({ store, expect }) => {
     await store.enqueue(newJobs(4))
 
     expect(await store.count({}, { max: 3 })).toEqual({ count: 3, isExact: false })

@@ -260,12 +260,12 @@ const texts: Facts = {
   },
 
   'every text survives as the name of an operator': async ({ store, expect }) => {
-    const id = await jobIn(store, 'dead', { tags: ['revived'] })
+    const id = await jobIn(store, 'dead', { tags: ['requeued'] })
     const by = TEXTS.join(' ')
 
     await store.requeue([id], by)
 
-    expect((await viewOf(store, id)).requeues.map((replay) => replay.by)).toEqual([by])
+    expect((await viewOf(store, id)).requeues.map((requeue) => requeue.by)).toEqual([by])
   },
 
   'every text survives as the host of a worker': async ({ store, expect }) => {

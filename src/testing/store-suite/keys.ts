@@ -33,7 +33,7 @@ const holding: Facts = {
     expect(await store.get(second.id)).toBe(null)
   },
 
-  'whoever is kept away learns the current state of the holder': async ({ store, expect }) => {
+  'a job that is kept away is answered with the current state of the holder': async ({ store, expect }) => {
     const { id } = await startJob(store, keyed('welcome'))
 
     const answers = await store.enqueue([newJob(keyed('welcome'))])
@@ -197,7 +197,10 @@ const freeing: Facts = {
     expect(answer).toMatchObject({ created: true })
   },
 
-  'a finished job that is enqueued again answers as itself, whoever holds its key now': async ({ store, expect }) => {
+  'a finished job that is enqueued again answers as itself, also when another holds its key now': async ({
+    store,
+    expect,
+  }) => {
     const job = newJob(keyed('welcome'))
     await store.enqueue([job])
     await runNext(store, succeeded)
@@ -272,7 +275,7 @@ const lasting: Facts = {
     ])
   },
 
-  'whoever takes over a key holds it': async ({ store, clock, expect }) => {
+  'a job that takes over a key holds it': async ({ store, clock, expect }) => {
     await enqueueJob(store, keyed('welcome', SECOND_MS))
     await clock.advance(SECOND_MS)
     const successor = await enqueueJob(store, keyed('welcome', SECOND_MS))

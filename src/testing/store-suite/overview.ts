@@ -133,7 +133,7 @@ const tallies: Facts = {
 }
 
 const samples: Facts = {
-  'a sample is taken once in ten seconds, by whoever is first': async ({ store, clock, expect, openPeer }) => {
+  'a sample is taken once in ten seconds, by the first process': async ({ store, clock, expect, openPeer }) => {
     const peer = await openPeer()
 
     expect([await store.sample(), await peer.sample(), await store.sample()]).toEqual([true, false, false])

@@ -29,7 +29,7 @@ export const queueFacts: Facts = {
     expect((await store.queues()).map(({ name }) => name)).toContain(QUEUE)
   },
 
-  'whoever has made as many queues as they may makes no more': async ({ store, expect }) => {
+  'a maker who has made as many queues as they may makes no more': async ({ store, expect }) => {
     const bounds = { by: 'key 1', most: 2 }
 
     expect(await store.openQueues(['a', 'b'], bounds)).toBe(true)

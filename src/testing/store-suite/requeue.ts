@@ -5,7 +5,7 @@ import { type Facts, factsFor } from './context.js'
 import { dead, FAILURE, keyed, newId, newJob, OPERATOR, SECOND_MS, START_MS } from './samples.js'
 import { claimIds, claimJob, enqueueJob, jobIn, startJob, stateOf, statesOf, viewOf } from './steps.js'
 
-const reviving: Facts = {
+const requeueing: Facts = {
   'a dead job is ready again': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead')
 
@@ -15,7 +15,7 @@ const reviving: Facts = {
     expect(await claimIds(store)).toEqual([id])
   },
 
-  'a revived job begins at its first attempt': async ({ store, expect }) => {
+  'a requeued job begins at its first attempt': async ({ store, expect }) => {
     const job = await startJob(store)
     await store.settle([dead({ ...job, attempt: 25, crashes: 3 })])
 
@@ -24,7 +24,7 @@ const reviving: Facts = {
     expect(await viewOf(store, job.id)).toMatchObject({ attempt: 0, crashes: 0 })
   },
 
-  'a revived job shows nothing of its death': async ({ store, expect }) => {
+  'a requeued job shows nothing of its death': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead')
 
     await store.requeue([id], OPERATOR)
@@ -38,7 +38,7 @@ const reviving: Facts = {
     })
   },
 
-  'a revived job keeps its failed attempts': async ({ store, expect }) => {
+  'a requeued job keeps its failed attempts': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead')
 
     await store.requeue([id], OPERATOR)
@@ -56,7 +56,7 @@ const reviving: Facts = {
     expect((await viewOf(store, id)).attempts.map(({ attempt }) => attempt)).toEqual([1, 1])
   },
 
-  'a revived job has a higher fence at its next claim': async ({ store, expect }) => {
+  'a requeued job has a higher fence at its next claim': async ({ store, expect }) => {
     const job = await startJob(store)
     await store.settle([dead(job)])
     await store.requeue([job.id], OPERATOR)
@@ -81,7 +81,7 @@ const reviving: Facts = {
 
   ...factsFor(
     JOB_STATES.filter((state) => state !== 'dead'),
-    (state) => `a job that is ${state} cannot be revived`,
+    (state) => `a job that is ${state} cannot be requeued`,
     async ({ store, expect }, state) => {
       const id = await jobIn(store, state)
 
@@ -92,13 +92,13 @@ const reviving: Facts = {
     },
   ),
 
-  'a job that does not exist cannot be revived': async ({ store, expect }) => {
+  'a job that does not exist cannot be requeued': async ({ store, expect }) => {
     const id = newId()
 
     expect(await store.requeue([id], OPERATOR)).toEqual([{ id, result: 'missing' }])
   },
 
-  'many revivals are answered in the order asked': async ({ store, expect }) => {
+  'many requeues are answered in the order asked': async ({ store, expect }) => {
     const [first, second] = [await jobIn(store, 'dead'), await jobIn(store, 'dead')]
     const missing = newId()
 
@@ -111,7 +111,7 @@ const reviving: Facts = {
     ])
   },
 
-  'an empty list revives nothing': async ({ store, expect }) => {
+  'an empty list requeues nothing': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead')
 
     expect(await store.requeue([], OPERATOR)).toEqual([])
@@ -120,7 +120,7 @@ const reviving: Facts = {
 }
 
 const keys: Facts = {
-  'a revived job takes its key again': async ({ store, expect }) => {
+  'a requeued job takes its key again': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead', keyed('welcome'))
     await store.requeue([id], OPERATOR)
 
@@ -129,7 +129,7 @@ const keys: Facts = {
     expect(answers).toEqual([{ id, created: false, state: 'ready' }])
   },
 
-  'a dead job whose key is held by another is not revived': async ({ store, expect }) => {
+  'a dead job whose key is held by another is not requeued': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead', keyed('welcome'))
     const holder = await enqueueJob(store, keyed('welcome'))
 
@@ -139,7 +139,7 @@ const keys: Facts = {
     expect(await stateOf(store, id)).toBe('dead')
   },
 
-  'a dead job whose key is held does not keep its neighbours from being revived': async ({ store, expect }) => {
+  'a dead job whose key is held does not keep its neighbours from being requeued': async ({ store, expect }) => {
     const held = await jobIn(store, 'dead', keyed('welcome'))
     const free = await jobIn(store, 'dead')
     await enqueueJob(store, keyed('welcome'))
@@ -149,7 +149,7 @@ const keys: Facts = {
     expect(await statesOf(store, [held, free])).toEqual(['dead', 'ready'])
   },
 
-  'the time of a key counts from the revival': async ({ store, clock, expect }) => {
+  'the time of a key counts from the requeue': async ({ store, clock, expect }) => {
     const id = await jobIn(store, 'dead', keyed('welcome', SECOND_MS))
     await clock.advance(SECOND_MS - 1)
     await store.requeue([id], OPERATOR)
@@ -160,7 +160,7 @@ const keys: Facts = {
     expect(answers).toEqual([{ id, created: false, state: 'ready' }])
   },
 
-  'a key whose time is over is taken again from whoever held it': async ({ store, clock, expect }) => {
+  'a key whose time is over is taken again from its holder': async ({ store, clock, expect }) => {
     const id = await jobIn(store, 'dead', keyed('welcome'))
     await enqueueJob(store, keyed('welcome', SECOND_MS))
     await clock.advance(SECOND_MS)
@@ -186,7 +186,7 @@ const discarding: Facts = {
     })
   },
 
-  'a discarded job cannot be revived': async ({ store, expect }) => {
+  'a discarded job cannot be requeued': async ({ store, expect }) => {
     const id = await jobIn(store, 'dead')
     await store.discard([id], OPERATOR)
 
@@ -241,4 +241,4 @@ const discarding: Facts = {
   },
 }
 
-export const requeueFacts: Facts = { ...reviving, ...keys, ...discarding }
+export const requeueFacts: Facts = { ...requeueing, ...keys, ...discarding }

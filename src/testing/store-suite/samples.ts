@@ -39,7 +39,7 @@ export function idAt(ms: number): string {
   return idMaker(() => ms, random)()
 }
 
-/** A job that may run at once. */
+/** A job that may run immediately. */
 export function newJob(changes: Partial<NewJob> = {}): NewJob {
   return {
     id: newId(),

@@ -80,7 +80,7 @@ const setting: Facts = {
     expect(view.paused).toBe(true)
   },
 
-  'whoever has made as many schedules as they may makes no more, and changes those there are': async ({
+  'a maker who has made as many schedules as they may makes no more, and changes those there are': async ({
     store,
     expect,
   }) => {
@@ -219,7 +219,7 @@ const due: Facts = {
     expect(schedules.map(({ name }) => name)).toEqual(['c', 'a', 'b'])
   },
 
-  'no more due schedules are listed than the limit, and the rest is due at once': async ({ store, expect }) => {
+  'no more due schedules are listed than the limit, and the rest is due immediately': async ({ store, expect }) => {
     await store.setSchedule(newSchedule({ name: 'a' }), START_MS - 1, OPERATOR)
     await store.setSchedule(newSchedule({ name: 'b' }), START_MS - 2, OPERATOR)
 

@@ -139,7 +139,7 @@ const repeated: Facts = {
     },
   ),
 
-  'settling twice is known after the job was revived': async ({ store, expect }) => {
+  'settling twice is known after the job was requeued': async ({ store, expect }) => {
     const job = await startJob(store)
     await store.settle([dead(job)])
     await store.requeue([job.id], OPERATOR)

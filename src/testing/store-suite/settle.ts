@@ -191,7 +191,7 @@ const goingOn: Facts = {
     expect(await claimIds(store)).toEqual([])
   },
 
-  'a retry without delay is due at once': async ({ store, expect }) => {
+  'a retry without delay is due immediately': async ({ store, expect }) => {
     const job = await startJob(store)
     await store.settle([retrying(job, 0)])
 
@@ -251,7 +251,7 @@ const cancelWishes: Facts = {
     },
   ),
 
-  'a job that succeeds first has succeeded, whoever asked to cancel it': async ({ store, expect }) => {
+  'a job that succeeds first has succeeded, also when a cancel was requested': async ({ store, expect }) => {
     const job = await startJob(store)
     await store.cancel([job.id], OPERATOR)
 
@@ -260,7 +260,7 @@ const cancelWishes: Facts = {
     expect(await stateOf(store, job.id)).toBe('succeeded')
   },
 
-  'a job that dies first is dead, whoever asked to cancel it': async ({ store, expect }) => {
+  'a job that dies first is dead, also when a cancel was requested': async ({ store, expect }) => {
     const job = await startJob(store)
     await store.cancel([job.id], OPERATOR)
 
@@ -308,7 +308,7 @@ const batches: Facts = {
     expect(await stateOf(store, job.id)).toBe('running')
   },
 
-  'a call may settle its jobs in every way at once': async ({ store, expect }) => {
+  'a call may settle its jobs in every way together': async ({ store, expect }) => {
     await store.enqueue(newJobs(6))
     const ways = [succeeded, cancelled, retrying, snoozed, released, dead]
     const jobs = await claimJobs(store)

@@ -117,7 +117,7 @@ const ages: Facts = {
   },
 }
 
-/** Ends a new job after so many attempts. */
+/** Ends a new job after this number of attempts. */
 async function endAfter(store: Store, attempt: number, how: typeof succeeded, queue: string = QUEUE): Promise<void> {
   const job = await startJob(store, { queue })
   await store.settle([how({ ...job, attempt })])

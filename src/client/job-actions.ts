@@ -6,11 +6,10 @@ import { HoldfastError, show } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
 import type { JobFilter, QueueSettings } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
-import { type JobChanges, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
-import type { JobState } from '../core/states.js'
+import { type JobChanges, type Missing, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
+import { isFinished, type JobState } from '../core/states.js'
 import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
 import { type FilterOptions, resolveFilter } from './filter-options.js'
-import { refusal } from './refusals.js'
 
 const BY_LENGTH_MAX = 200
 const REQUEUE_LIMIT_DEFAULT = 1_000
@@ -28,7 +27,7 @@ export function resolveBy(what: string, options: ByOption = {}): string {
   return options.by === undefined ? 'api' : checkText('by', options.by, BY_LENGTH_MAX)
 }
 
-/** What a cancel came to: `cancelled`, or `asked` of a job that is running, whose worker is told. */
+/** What a cancel came to: `cancelled`, or `asked` of a job that is running, whose worker is notified. */
 export interface Cancelled {
   readonly id: string
   readonly result: 'cancelled' | 'asked'
@@ -54,7 +53,7 @@ export async function discard(store: OperatorStore, id: string, options?: ByOpti
 /** What a requeue of one job came to. */
 export interface Requeued {
   readonly id: string
-  /** How often the job has been revived by now: 1 for the first time. */
+  /** How often the job has been requeued by now: 1 for the first time. */
   readonly requeues: number
 }
 
@@ -65,11 +64,11 @@ export async function requeueOne(store: OperatorStore, id: string, options?: ByO
   return { id, requeues: result!.requeues }
 }
 
-/** Which dead jobs to revive. */
+/** Which dead jobs to requeue. */
 export interface RequeueMany {
   /** Options that are absent match every dead job; or a filter in text, such as 'error:timeout queue:mail_*'. */
   readonly filter: Pick<FilterOptions, 'queue' | 'type' | 'tag'> | string
-  /** The most jobs to revive, from 1 to 100,000. Default 1,000. */
+  /** The most jobs to requeue, from 1 to 100,000. Default 1,000. */
   readonly limit?: number
 }
 
@@ -82,7 +81,7 @@ export interface RequeuedMany {
   readonly more: boolean
 }
 
-/** Revives dead jobs page by page, newest first, so that no call of the store grows with their number. */
+/** Requeues dead jobs page by page, newest first, so that no call of the store grows with their number. */
 export async function requeueMany(
   store: OperatorStore,
   request: RequeueMany,
@@ -125,7 +124,7 @@ function deadOnly(filter: RequeueMany['filter']): JobFilter {
 /** What may be changed of a job that waits. */
 export interface UpdateOptions {
   readonly priority?: number
-  /** A new time; null for at once. Not together with `delay`. */
+  /** A new time; null for immediately. Not together with `delay`. */
   readonly runAt?: Date | string | null
   /** A new time, this long from now. Not together with `runAt`. */
   readonly delay?: Duration
@@ -176,8 +175,8 @@ function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | n
 
 /** What a queue sets for the jobs in it that set nothing themselves. */
 export interface QueueOptions extends LimitOptions {
-  /** How long its finished jobs are kept at least. Whole days are dropped for all queues at once, so the longest of all
-   *  retentions counts. Default: what the process that prunes was told. */
+  /** How long its finished jobs are kept at least. Whole days are dropped for all queues together, so the longest of all
+   *  retentions counts. Default: the retention of the process that prunes. */
   readonly retention?: Duration
 }
 
@@ -196,4 +195,44 @@ export function isRequeueMany(value: string | RequeueMany): value is RequeueMany
   if (typeof value === 'object' && value !== null) return true
   if (typeof value === 'string') return false
   throw new HoldfastError('invalid_option', `requeue takes a job's id or { filter, limit }, got ${show(value)}`)
+}
+
+/** What was asked, and which jobs it is for. */
+interface Asked {
+  /** As in "cannot be …". */
+  readonly verb: string
+  /** Completes "only …", what to do instead included. */
+  readonly only: string
+}
+
+/** `wrong_state`, `job_not_found` or `key_conflict`. */
+export function refusal(result: Refused | Missing, { verb, only }: Asked): HoldfastError {
+  const { id } = result
+  if (result.result === 'missing') {
+    return new HoldfastError('job_not_found', `there is no job ${id}: it never existed, or was pruned`, {
+      details: { id },
+    })
+  }
+  const { state, heldBy } = result
+  if (heldBy === null) {
+    return new HoldfastError(
+      'key_conflict',
+      `job ${id} cannot be ${verb} at this moment: a transaction that has not ended holds its idempotency key; end it, and try again`,
+      { retryable: true, details: { id, state, heldBy } },
+    )
+  }
+  if (heldBy !== undefined) {
+    return new HoldfastError(
+      'key_conflict',
+      `job ${id} cannot be ${verb}: job ${heldBy} has taken its idempotency key since; wait for that one or cancel it`,
+      { details: { id, state, heldBy } },
+    )
+  }
+  return new HoldfastError('wrong_state', `job ${id} cannot be ${verb}: it is ${already(state)}; only ${only}`, {
+    details: { id, state },
+  })
+}
+
+function already(state: JobState): string {
+  return isFinished(state) ? `${state} already` : state
 }
