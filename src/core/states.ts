@@ -1,6 +1,6 @@
-// The states of a job and the moves between them that exist. Everything that changes a state is one of these moves.
+// The states of a job, the moves between them, and the actions each state allows. Everything that changes a state is one of these moves.
 
-/** Where a job stands. */
+/** The states of a job, in the order of its life. */
 export const JOB_STATES = [
   'blocked',
   'scheduled',
@@ -41,7 +41,30 @@ export function isFinished(state: JobState): state is 'succeeded' | 'dead' | 'ca
   return state === 'succeeded' || state === 'dead' || state === 'cancelled'
 }
 
-/** True for a state in which a job has not been claimed and may still be changed by `update`. */
+/** True for a state in which a job has not been claimed. */
 export function isWaiting(state: JobState): state is 'blocked' | 'scheduled' | 'ready' | 'retrying' {
   return state === 'blocked' || state === 'scheduled' || state === 'ready' || state === 'retrying'
+}
+
+/** What an operator can do to one job. `run` ends its wait for a time: it is `update` with `runAt: null`. */
+export const JOB_ACTIONS = ['cancel', 'requeue', 'discard', 'update', 'run'] as const
+
+export type JobAction = (typeof JOB_ACTIONS)[number]
+
+/** Which actions a job's state allows. Stores refuse the others; what people see offers only these. */
+export const ACTIONS_BY_STATE: Readonly<Record<JobState, readonly JobAction[]>> = {
+  blocked: ['cancel', 'update'],
+  scheduled: ['cancel', 'update', 'run'],
+  ready: ['cancel', 'update'],
+  // Its worker is asked to stop it.
+  running: ['cancel'],
+  retrying: ['cancel', 'update', 'run'],
+  succeeded: [],
+  dead: ['requeue', 'discard'],
+  cancelled: [],
+}
+
+/** True when a job in this state allows the action. */
+export function allows(state: JobState, action: JobAction): boolean {
+  return ACTIONS_BY_STATE[state].includes(action)
 }

@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
 import type { HostCheck } from '../core/hosts.js'
-import type { Visit } from './app.js'
+import type { RequestLog } from './app.js'
 import { checkOrigin } from './cross-site.js'
 import type { Origin } from './gate.js'
 import type { Settings } from './options.js'
@@ -20,7 +20,7 @@ export interface Arrival extends Origin {
 }
 
 interface AnsweringParts {
-  readonly app: Hono<{ Bindings: Visit }>
+  readonly app: Hono<{ Bindings: RequestLog }>
   readonly settings: Settings
   readonly isOurHost: HostCheck
 }
@@ -37,24 +37,24 @@ export class Answering {
     const { app } = this.#parts
     const beganMs = performance.now()
     const { path, localPort: _, ...origin } = arrival
-    const visit: Visit = { requestId: randomUUID(), path: path ?? '/', origin, route: null, who: null }
+    const entry: RequestLog = { requestId: randomUUID(), path: path ?? '/', origin, route: null, who: null }
     let code: string | null = null
     let response: Response
     try {
       this.#check(request, arrival)
-      response = await app.fetch(request, visit)
+      response = await app.fetch(request, entry)
     } catch (error) {
       const refusal = refusalOf(error)
       code = refusal.code
-      response = problemResponse(refusal, { path: visit.path, requestId: visit.requestId })
-      if (refusal.status === 500) this.#log({ name: 'failed', ...sayWhere(visit), error: asError(error) })
+      response = problemResponse(refusal, { path: entry.path, requestId: entry.requestId })
+      if (refusal.status === 500) this.#log({ name: 'failed', ...sayWhere(entry), error: asError(error) })
     }
     const tookMs = performance.now() - beganMs
     const { status } = response
-    this.#log({ name: 'request', ...sayWhere(visit), method: request.method, status, code, who: visit.who, tookMs })
-    return secured(response, visit.requestId)
+    this.#log({ name: 'request', ...sayWhere(entry), method: request.method, status, code, who: entry.who, tookMs })
+    return secured(response, entry.requestId)
 
-    function sayWhere({ requestId, route }: Visit) {
+    function sayWhere({ requestId, route }: RequestLog) {
       return { requestId, route }
     }
   }

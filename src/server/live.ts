@@ -4,8 +4,9 @@ import type { Client } from '../client/client.js'
 import type { Overview } from '../core/operating.js'
 import { EventStream, type StreamOptions } from './event-stream.js'
 import { Refusal } from './problem.js'
+import type { Warning } from './schemas/operating.js'
 import { showOverview } from './show.js'
-import type { Warning, WarningBoard } from './warnings.js'
+import type { WarningBoard } from './warnings.js'
 import { maySee, type Who } from './who.js'
 
 const POLL_MS = 1_500

@@ -17,7 +17,7 @@ import { openApiDocument } from './openapi.js'
 import { PROXY_SECRET_HEADER, resolveOptions, type ServerOptions, type Settings } from './options.js'
 import { Pages } from './pages.js'
 import { RequestFilters } from './request-filter.js'
-import type { House } from './route.js'
+import type { ServerContext } from './route.js'
 import { ROUTES } from './routes.js'
 import { Sessions } from './sessions.js'
 import { SignIns } from './sign-ins.js'
@@ -52,9 +52,9 @@ export interface Server {
  */
 export function createServer(holdfast: Client, options: ServerOptions = {}): Server {
   const settings = resolveOptions(options)
-  const house = createHouse(holdfast, settings)
+  const context = createContext(holdfast, settings)
   const budget = new BodyBudget(BODIES_AT_ONCE * Math.max(settings.limits.batchBytesMax, settings.limits.bodyBytesMax))
-  const app = createApp({ house, routes: ROUTES, pages: new Pages(settings.dashboard), budget })
+  const app = createApp({ context, routes: ROUTES, pages: new Pages(settings.dashboard), budget })
   const answering = new Answering({ app, settings, isOurHost: hostCheck(settings.hosts) })
   const handler = nodeHandler(answering, settings)
   const connections = new Connections(settings.limits)
@@ -67,15 +67,15 @@ export function createServer(holdfast: Client, options: ServerOptions = {}): Ser
       listening.add(started)
       return started
     },
-    createToken: () => house.sessions.createToken(),
+    createToken: () => context.sessions.createToken(),
     close: async () => {
-      house.live.close()
+      context.live.close()
       await Promise.all([...listening].map((started) => started.close()))
     },
   }
 }
 
-function createHouse(holdfast: Client, settings: Settings): House {
+function createContext(holdfast: Client, settings: Settings): ServerContext {
   const { now, limits } = settings
   const sessions = new Sessions(settings.sessionMs, now)
   const failedLogins = new FailedLogins(limits.failedLoginsMax, now)

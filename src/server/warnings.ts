@@ -8,16 +8,8 @@ import { describeHorizon } from '../core/horizon.js'
 import type { WorkerView } from '../core/job.js'
 import { type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
 import { LATE_AFTER_MS } from '../core/schedule.js'
+import type { Warning } from './schemas/operating.js'
 import type { StoreFacts } from './store-facts.js'
-
-export interface Warning {
-  readonly code: string
-  readonly level: 'error' | 'warning' | 'note'
-  readonly text: string
-  readonly queue: string | null
-  /** What to do about it. */
-  readonly next: string
-}
 
 const KEPT_MS = 4_000
 const WARNINGS_MAX = 100

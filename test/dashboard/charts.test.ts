@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readSeries } from '../../dashboard/src/api/read.js'
+import type { SeriesPoint } from '../../dashboard/src/api/types.js'
 import {
   ageLines,
   axisTimeText,
@@ -16,19 +16,19 @@ import {
 } from '../../dashboard/src/charts/shape.js'
 import { rateText, shortText } from '../../dashboard/src/numbers.js'
 import { durationMs } from '../../src/core/duration.js'
-import { BUCKET_MS, SERIES_KEPT_MS, SERIES_POINTS_MAX } from '../../src/core/operating.js'
+import { BUCKET_MS, NO_TALLY, SERIES_KEPT_MS, SERIES_POINTS_MAX } from '../../src/core/operating.js'
 
-const points = readSeries({
-  points: [
-    {
-      at: '2026-11-15T12:00:00Z',
-      depth: { ready: 4, running: 2, retrying: 1, oldestAgeS: 3 },
-      enqueued: 50,
-      succeeded: 40,
-    },
-    { at: '2026-11-15T12:00:10Z', depth: null, enqueued: 20, succeeded: 10 },
-  ],
-})
+const NOTHING: Omit<SeriesPoint, 'at'> = { depth: null, ...NO_TALLY }
+const points: readonly SeriesPoint[] = [
+  {
+    ...NOTHING,
+    at: '2026-11-15T12:00:00Z',
+    depth: { ready: 4, running: 2, retrying: 1, scheduled: 0, blocked: 0, dead: 0, oldestAgeS: 3 },
+    enqueued: 50,
+    succeeded: 40,
+  },
+  { ...NOTHING, at: '2026-11-15T12:00:10Z', enqueued: 20, succeeded: 10 },
+]
 
 describe('lines', () => {
   test('counts of a step become happenings per second, but for the step that is not over', () => {

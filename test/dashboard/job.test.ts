@@ -1,16 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import type { JobView } from '../../dashboard/src/api/types.js'
-import { canDo, canRunNow, canUpdate } from '../../dashboard/src/job-actions.js'
+import type { Job } from '../../dashboard/src/api/types.js'
 import { maskedPaths } from '../../dashboard/src/views/job/masked-paths.js'
 import { readProgress } from '../../dashboard/src/views/job/progress.js'
 import { timelineOf } from '../../dashboard/src/views/job/timeline.js'
 import { momentOf } from '../../dashboard/src/views/jobs/row-moment.js'
-import { isMove, isWaiting, JOB_STATES } from '../../src/core/states.js'
+import { JOB_STATES } from '../../src/core/states.js'
 
 const at = (seconds: number) => new Date(Date.parse('2026-11-15T12:00:00Z') + seconds * 1_000).toISOString()
 const error = { name: 'TimeoutError', message: 'no answer' }
 
-const job: JobView = {
+const job: Job = {
   id: '1',
   type: 'send_email',
   queue: 'email',
@@ -39,7 +38,8 @@ const job: JobView = {
   attempts: [],
   progress: null,
   logs: [],
-  replays: [],
+  requeues: [],
+  redacted: [],
 }
 
 const failed = (attempt: number, second: number) => ({
@@ -76,19 +76,19 @@ describe('the story of a job', () => {
     expect(events[3]!.atMs).toBe(Date.parse(at(60)))
   })
 
-  test('a revival stands between the attempts before and after it', () => {
-    const revived = {
+  test('a requeue is shown between the attempts before and after it', () => {
+    const requeued = {
       ...job,
       state: 'dead' as const,
       reason: 'attempts' as const,
       attempt: 1,
       error,
       attempts: [failed(1, 1), failed(1, 30)],
-      replays: [{ number: 1, at: at(20), by: 'ada' }],
+      requeues: [{ number: 1, at: at(20), by: 'ada' }],
       finishedAt: at(32),
     }
 
-    const events = timelineOf(revived)
+    const events = timelineOf(requeued)
 
     expect(events.map(({ title }) => title)).toEqual([
       'Enqueued',
@@ -119,20 +119,8 @@ describe('the story of a job', () => {
   })
 })
 
-describe('what is offered', () => {
-  test('agrees with the moves that exist', () => {
-    for (const state of JOB_STATES) {
-      expect(canDo('requeue', state)).toBe(state === 'dead' && isMove(state, 'ready'))
-      expect(canDo('discard', state)).toBe(state === 'dead')
-      expect(canDo('cancel', state)).toBe(isMove(state, 'cancelled') && state !== 'dead')
-      expect(canUpdate(state)).toBe(isWaiting(state))
-      expect(canRunNow(state) && !canUpdate(state)).toBe(false)
-    }
-  })
-
-  test('every state has a moment that matters', () => {
-    for (const state of JOB_STATES) expect(momentOf({ ...job, state }).word).not.toBe('')
-  })
+test('every state has a moment that matters', () => {
+  for (const state of JOB_STATES) expect(momentOf({ ...job, state }).word).not.toBe('')
 })
 
 describe('progress', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { nextClockChange, offsetMinutes } from '../../dashboard/src/time/clock-change.js'
 import { absoluteText, durationText, fullText, relativeText, runText } from '../../dashboard/src/time/format.js'
+import { clockNote, cronWords, zoneDistance } from '../../dashboard/src/views/schedules/words.js'
 
 const NOON = Date.parse('2026-11-15T12:00:00.250Z')
 
@@ -81,5 +82,28 @@ describe('changes of the clocks', () => {
     expect(offsetMinutes('Asia/Kolkata', NOON)).toBe(330)
     expect(offsetMinutes('America/New_York', NOON)).toBe(-300)
     expect(offsetMinutes('Nowhere/Land', NOON)).toBe(0)
+  })
+})
+
+describe('schedules in words', () => {
+  test('an expression is put in words, and one that is none is left', () => {
+    expect(cronWords('30 8 * * 1-5')).toBe('At 08:30, Monday through Friday')
+    expect(cronWords('not cron')).toBeNull()
+  })
+
+  test('a change of the clocks in sight is told with its direction', () => {
+    const march = Date.parse('2026-03-20T10:00:00Z')
+
+    expect(clockNote('Europe/Berlin', march)).toMatch(/^Clocks in Europe\/Berlin go forward an hour on Sun 29 Mar:/)
+    expect(clockNote('Europe/Berlin', Date.parse('2026-10-20T10:00:00Z'))).toMatch(/go back an hour on Sun 25 Oct:/)
+    expect(clockNote('UTC', march)).toBeNull()
+  })
+
+  test('the distance of two zones is told both ways', () => {
+    const atMs = Date.parse('2026-11-15T12:00:00Z')
+
+    expect(zoneDistance('Asia/Kolkata', 'UTC', atMs)).toBe('5.5 h ahead of you')
+    expect(zoneDistance('America/New_York', 'UTC', atMs)).toBe('5 h behind you')
+    expect(zoneDistance('UTC', 'UTC', atMs)).toBeNull()
   })
 })

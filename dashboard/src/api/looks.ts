@@ -1,39 +1,56 @@
-// The looks at the system that several pages share, each with how often it is asked while live.
+// The answers that several pages share, each with how often it is refreshed.
 
-import { readMe, readOverview, readWarnings } from './read.js'
 import { type Resource, useResource } from './resource.js'
-import type { Me, Overview, Warning } from './types.js'
+import type { Me, Overview, Schedule, Warning, Worker } from './types.js'
 
-/** All queues with their counts and rates. Events keep it fresh; asking is the fall-back. */
+/** All queues with their counts and rates. Events keep it fresh; polling is the fallback. */
 export function useOverview(): Resource<Overview> {
-  return useResource('v1/queues', { everyMs: 5_000, read: readOverview })
+  return useResource('v1/queues', { everyMs: 5_000 })
 }
 
-export function useWarnings(): Resource<readonly Warning[]> {
-  return useResource('v1/warnings', { everyMs: 10_000, read: readWarnings })
+export function useWarnings(): readonly Warning[] | null {
+  return (
+    useResource<{ readonly warnings: readonly Warning[] }>('v1/warnings', { everyMs: 10_000 }).value?.warnings ?? null
+  )
 }
 
-export function useMe(): Resource<Me> {
-  return useResource('v1/me', { everyMs: 300_000, read: readMe })
+/** The workers; with `everyMs` null they are read once. */
+export function useWorkers(
+  everyMs: number | null,
+  isWanted: boolean = true,
+): Resource<{ readonly workers: readonly Worker[] }> {
+  return useResource(isWanted ? 'v1/workers' : null, { everyMs })
 }
 
-/** What the one who looks may do. Nothing is offered before it is known; the server decides in any case. */
+/** The schedules; with `everyMs` null they are read once. */
+export function useSchedules(
+  everyMs: number | null,
+  isWanted: boolean = true,
+): Resource<{ readonly schedules: readonly Schedule[] }> {
+  return useResource(isWanted ? 'v1/schedules' : null, { everyMs })
+}
+
+export function useMe(): Me | null {
+  return useResource<Me>('v1/me', { everyMs: 300_000 }).value
+}
+
+/** What the user may do. Nothing is offered before it is known; the server decides in any case. */
 export interface Rights {
   readonly operate: boolean
   readonly enqueue: boolean
   readonly readPayload: boolean
-  /** What holds for all queues, such as the retention. */
+  /** May change what applies to all queues, such as the retention. */
   readonly allQueues: boolean
 }
 
 export function useRights(): Rights {
-  const me = useMe().value
+  const me = useMe()
   if (me === null) return { operate: false, enqueue: false, readPayload: false, allQueues: false }
-  const has = (scope: string) => me.scopes.includes('admin') || me.scopes.includes(scope)
+  const has = (scope: Me['scopes'][number]) => me.scopes.includes('admin') || me.scopes.includes(scope)
   return {
     operate: !me.readOnly && has('operate'),
     enqueue: !me.readOnly && has('enqueue'),
     readPayload: has('read:payload'),
-    allQueues: !me.isKept,
+    allQueues: me.queues === null,
   }
 }

@@ -22,7 +22,6 @@ export interface Resource<T> extends Loaded<T> {
 interface Entry {
   readonly path: string
   readonly loaded: Observable<Loaded<unknown>>
-  readonly read: (raw: unknown) => unknown
   /** Who shows it, each with how often it wants it. */
   readonly watchers: Set<{ readonly everyMs: number | null }>
   asking: Promise<void> | null
@@ -33,16 +32,13 @@ const NOTHING: Loaded<never> = { value: null, error: null, isLoading: false, atM
 const ENTRIES_MAX = 60
 const entries = new Map<string, Entry>()
 
-/**
- * The answer to a GET of `path` (null asks nothing), asked again every `everyMs` while the page is live. `read` turns the
- * answer into what is shown; it belongs to the path and must not change.
- */
+/** The answer to a GET of `path`, read again every `everyMs` while the page is live. A null path reads nothing. `T` is what
+ *  the server's schema says of that path. */
 export function useResource<T>(
   path: string | null,
-  { everyMs = null, read }: { readonly everyMs?: number | null; readonly read?: (raw: unknown) => T } = {},
+  { everyMs = null }: { readonly everyMs?: number | null } = {},
 ): Resource<T> {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: read belongs to the path
-  const entry = useMemo(() => (path === null ? null : entryOf(path, read ?? ((raw) => raw))), [path])
+  const entry = useMemo(() => (path === null ? null : entryOf(path)), [path])
   const loaded = useObservable(entry?.loaded ?? EMPTY) as Loaded<T>
 
   useEffect(() => {
@@ -63,13 +59,12 @@ export function useResource<T>(
 
 const EMPTY = observable<Loaded<unknown>>(NOTHING)
 
-function entryOf(path: string, read: (raw: unknown) => unknown): Entry {
+function entryOf(path: string): Entry {
   const known = entries.get(path)
   if (known !== undefined) return known
   const entry: Entry = {
     path,
     loaded: observable<Loaded<unknown>>(NOTHING),
-    read,
     watchers: new Set(),
     asking: null,
   }
@@ -97,7 +92,7 @@ async function load(entry: Entry): Promise<void> {
   const { loaded } = entry
   loaded.set({ ...loaded.get(), isLoading: true })
   try {
-    const value = entry.read(await request(entry.path))
+    const value = await request(entry.path)
     loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
   } catch (error) {
     loaded.set({ ...loaded.get(), error, isLoading: false, atMs: Date.now() })
@@ -118,11 +113,9 @@ export function refreshThose(...prefixes: readonly string[]): void {
   }
 }
 
-/** Puts a value there that arrived by another way, such as an event. */
-export function supply(path: string, raw: unknown): void {
-  const entry = entries.get(path)
-  if (entry === undefined) return
-  entry.loaded.set({ value: entry.read(raw), error: null, isLoading: false, atMs: Date.now() })
+/** Sets a value that arrived in another way, such as an event. */
+export function supply(path: string, value: unknown): void {
+  entries.get(path)?.loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
 }
 
 /** One beat for all: asks for those whose time has come. Started once by the page. */

@@ -18,7 +18,7 @@ export interface PageProps {
 
 export function Page({ title, before, beside, actions, children }: PageProps): ReactNode {
   const heading = useRef<HTMLHeadingElement>(null)
-  const environment = useMe().value?.environment?.name
+  const environment = useMe()?.environment?.name
   useEffect(() => {
     document.title = environment ? `${title} · ${environment} · Holdfast` : `${title} · Holdfast`
   }, [title, environment])

@@ -2,13 +2,13 @@
 
 import type { Client } from '../../client/client.js'
 import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/enqueue-options.js'
-import type { ListOptions } from '../../client/look.js'
+import type { JobList, ListOptions } from '../../client/look.js'
 import type { UpdateOptions } from '../../client/operate.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { JobView } from '../../core/job.js'
 import { BATCH_MAX } from '../../core/store.js'
 import { PERMISSIONS } from '../permissions.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
 import * as shapes from '../schemas/jobs.js'
 import { openCursor, sealCursor } from '../sealed-cursor.js'
@@ -24,11 +24,11 @@ const enqueuedAnswers = {
 }
 
 /** The job, for those who may see it. To others it is as if it did not exist. */
-async function visibleJob(ask: Ask, id: string): Promise<JobView> {
+async function visibleJob(request: RouteRequest, id: string): Promise<JobView> {
   // First whether it is theirs: a job of others must take as long as none.
-  await checkVisible(ask, id)
-  const job = await ask.holdfast.get(id)
-  if (job !== null && maySee(ask.who, job.queue)) return job
+  await checkVisible(request, id)
+  const job = await request.holdfast.get(id)
+  if (job !== null && maySee(request.who, job.queue)) return job
   throw missing(id)
 }
 
@@ -39,14 +39,14 @@ function missing(id: string): HoldfastError {
 }
 
 /** Raises as for a job that does not exist when it is not theirs. Costs nothing for those who see all queues. */
-async function checkVisible({ holdfast, who }: Ask, id: string): Promise<void> {
+async function checkVisible({ holdfast, who }: RouteRequest, id: string): Promise<void> {
   if (who.queues === null) return
   if ((await holdfast.among([id], who.queues)).length === 0) throw missing(id)
 }
 
 /** Raises `unknown_parent` for a job that comes after one of others, just as after one that does not exist. */
 async function checkParents(
-  { holdfast, who }: Ask,
+  { holdfast, who }: RouteRequest,
   bodies: readonly Pick<shapes.NewJobBody, 'after'>[],
 ): Promise<void> {
   if (who.queues === null) return
@@ -67,28 +67,30 @@ async function checkParents(
 }
 
 /** A job of a request, in the trace the request is part of. */
-function splitNewJob(body: shapes.NewJobBody, request: Request): [string, unknown, EnqueueOptions] {
+function splitNewJob(body: shapes.NewJobBody, http: Request): [string, unknown, EnqueueOptions] {
   const { type, payload, ...options } = body
-  const traceparent = request.headers.get('traceparent')
+  const traceparent = http.headers.get('traceparent')
   // One that cannot be read is as if there were none: that is what the standard asks for.
   const trace = isTraceparent(traceparent) ? { traceparent } : {}
   return [type, payload, { ...(options as unknown as EnqueueOptions), ...trace }]
 }
 
-async function requeueOne(ask: Ask<{ id: string }>): Promise<Response> {
-  const { holdfast, params, who } = ask
-  await checkVisible(ask, params.id)
+async function requeueOne(request: RouteRequest<{ id: string }>): Promise<Answer<shapes.Requeued>> {
+  const { holdfast, params, who } = request
+  await checkVisible(request, params.id)
   const { id, replay } = await holdfast.requeue(params.id, { by: who.actor })
-  return json({ id, state: 'ready', replay })
+  return json({ id, state: 'ready', requeues: replay })
 }
 
-async function cloneJob(ask: Ask<{ id: string }, unknown, shapes.CloneBody>): Promise<Response> {
-  const { holdfast, who, params, body } = ask
-  const job = await visibleJob(ask, params.id)
+async function cloneJob(
+  request: RouteRequest<{ id: string }, unknown, shapes.CloneBody>,
+): Promise<Answer<shapes.Enqueued>> {
+  const { holdfast, who, params, body } = request
+  const job = await visibleJob(request, params.id)
   const { payload = job.payload, ...options } = body
   demandQueue(who, options.queue ?? job.queue)
-  await checkParents(ask, [body])
-  await ask.house.newQueues.open(who, [options.queue ?? job.queue])
+  await checkParents(request, [body])
+  await request.context.newQueues.open(who, [options.queue ?? job.queue])
   // A definition made up from the job: it keeps the version of the payload, which an enqueue by type alone would not.
   const target: JobTarget = {
     type: job.type,
@@ -107,10 +109,10 @@ async function cloneJob(ask: Ask<{ id: string }, unknown, shapes.CloneBody>): Pr
   return json(result, result.created ? 201 : 200)
 }
 
-async function revealPayload(ask: Ask<{ id: string }>): Promise<Response> {
-  const job = await visibleJob(ask, ask.params.id)
+async function revealPayload(request: RouteRequest<{ id: string }>): Promise<Response> {
+  const job = await visibleJob(request, request.params.id)
   // First: a look that is not written down is worse than a line about a look that did not come about.
-  await ask.holdfast.record({ action: 'reveal payload', job: job.id }, { by: ask.who.actor })
+  await request.holdfast.record({ action: 'reveal payload', job: job.id }, { by: request.who.actor })
   return new Response(JSON.stringify(job.payload), {
     headers: {
       // Never a type that a browser would show: the content is somebody else's.
@@ -121,7 +123,11 @@ async function revealPayload(ask: Ask<{ id: string }>): Promise<Response> {
 }
 
 /** A page. Those kept to some queues learn nothing of what was looked through: its cursor is sealed, its measures left out. */
-async function listFor(who: Who, holdfast: Client, options: ListOptions): Promise<unknown> {
+async function listFor(
+  who: Who,
+  holdfast: Client,
+  options: ListOptions,
+): Promise<Omit<JobList, 'searched'> & { searched: number | null }> {
   if (who.queues === null) return holdfast.list(options)
   const at = options.cursor == null ? null : await openCursor(holdfast, who, options.cursor)
   const { jobs, cursor } = await holdfast.list({ ...options, cursor: at })
@@ -138,10 +144,10 @@ const reading: readonly Route[] = [
     query: shapes.listQuery,
     isCostly: true,
     answers: { 200: { description: 'The page', schema: shapes.jobPage } },
-    answer: async ({ house, holdfast, who, request: { signal }, query: { filter, limit, cursor } }) =>
+    answer: async ({ context, holdfast, who, http: { signal }, query: { filter, limit, cursor } }) =>
       json(
         await listFor(who, holdfast, {
-          filter: await house.filters.read(who, filter),
+          filter: await context.filters.read(who, filter),
           signal,
           ...(limit === undefined ? {} : { limit }),
           ...(cursor === undefined ? {} : { cursor }),
@@ -156,8 +162,8 @@ const reading: readonly Route[] = [
     query: shapes.countQuery,
     isCostly: true,
     answers: { 200: { description: 'The count', schema: shapes.count } },
-    answer: async ({ house, holdfast, who, request: { signal }, query: { filter, max } }) => {
-      const options = { filter: await house.filters.read(who, filter), signal, ...(max === undefined ? {} : { max }) }
+    answer: async ({ context, holdfast, who, http: { signal }, query: { filter, max } }) => {
+      const options = { filter: await context.filters.read(who, filter), signal, ...(max === undefined ? {} : { max }) }
       const { count, isExact } = await holdfast.count(options)
       return json({ count, exact: isExact })
     },
@@ -168,8 +174,9 @@ const reading: readonly Route[] = [
     name: 'getJob',
     summary: 'Everything about one job',
     params: idParams,
-    answers: { 200: { description: 'The job', schema: shapes.jobView } },
-    answer: async (ask) => json(showJob(await visibleJob(ask, ask.params.id), ask.who, ask.house.settings.redact)),
+    answers: { 200: { description: 'The job', schema: shapes.job } },
+    answer: async (request) =>
+      json(showJob(await visibleJob(request, request.params.id), request.who, request.context.settings.redact)),
   }),
   route({
     method: 'GET',
@@ -188,9 +195,9 @@ const reading: readonly Route[] = [
     isCostly: true,
     params: idParams,
     answers: { 200: { description: 'The reasons', schema: shapes.explanation } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.id)
-      return json(await ask.holdfast.explain(ask.params.id, { queues: ask.who.queues }))
+    answer: async (request) => {
+      await checkVisible(request, request.params.id)
+      return json(await request.holdfast.explain(request.params.id, { queues: request.who.queues }))
     },
   }),
 ]
@@ -203,12 +210,12 @@ const enqueueing: readonly Route[] = [
     summary: 'Enqueues a job; durable when answered',
     body: shapes.newJob,
     answers: enqueuedAnswers,
-    answer: async (ask) => {
-      const { holdfast, who, body, request } = ask
+    answer: async (request) => {
+      const { holdfast, who, body, http } = request
       demandQueue(who, body.queue ?? DEFAULT_QUEUE)
-      await checkParents(ask, [body])
-      await ask.house.newQueues.open(who, [body.queue ?? DEFAULT_QUEUE])
-      const result = await holdfast.enqueue(...splitNewJob(body, request))
+      await checkParents(request, [body])
+      await request.context.newQueues.open(who, [body.queue ?? DEFAULT_QUEUE])
+      const result = await holdfast.enqueue(...splitNewJob(body, http))
       return json(result, result.created ? 201 : 200)
     },
   }),
@@ -220,15 +227,15 @@ const enqueueing: readonly Route[] = [
     body: shapes.newJobs,
     isBatch: true,
     answers: { 200: { description: 'What became of each, in order', schema: shapes.enqueuedMany } },
-    answer: async (ask) => {
-      const { holdfast, who, body, request } = ask
+    answer: async (request) => {
+      const { holdfast, who, body, http } = request
       for (const { queue } of body.jobs) demandQueue(who, queue ?? DEFAULT_QUEUE)
-      await checkParents(ask, body.jobs)
-      await ask.house.newQueues.open(
+      await checkParents(request, body.jobs)
+      await request.context.newQueues.open(
         who,
         body.jobs.map(({ queue }) => queue ?? DEFAULT_QUEUE),
       )
-      return json({ jobs: await holdfast.enqueueMany(body.jobs.map((job) => splitNewJob(job, request))) })
+      return json({ jobs: await holdfast.enqueueMany(body.jobs.map((job) => splitNewJob(job, http))) })
     },
   }),
   route({
@@ -250,9 +257,9 @@ const changing: readonly Route[] = [
     name: 'cancelJob',
     summary: 'Cancels a job, or asks the worker that runs it to',
     answers: { 200: { description: 'What came of it', schema: shapes.cancelled } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.id)
-      return json(await ask.holdfast.cancel(ask.params.id, { by: ask.who.actor }))
+    answer: async (request) => {
+      await checkVisible(request, request.params.id)
+      return json(await request.holdfast.cancel(request.params.id, { by: request.who.actor }))
     },
   }),
   route({
@@ -277,10 +284,10 @@ const changing: readonly Route[] = [
     name: 'discardJob',
     summary: 'Takes a dead job out of the dead letters',
     answers: { 200: { description: 'It is cancelled', schema: shapes.moved } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.id)
-      await ask.holdfast.discard(ask.params.id, { by: ask.who.actor })
-      return json({ id: ask.params.id, state: 'cancelled' })
+    answer: async (request) => {
+      await checkVisible(request, request.params.id)
+      await request.holdfast.discard(request.params.id, { by: request.who.actor })
+      return json({ id: request.params.id, state: 'cancelled' })
     },
   }),
   route({
@@ -289,7 +296,7 @@ const changing: readonly Route[] = [
     name: 'runJob',
     summary: 'Makes a job due now',
     answers: { 200: { description: 'Where it stands', schema: shapes.moved } },
-    answer: (ask) => updateJob(ask, { runAt: null }),
+    answer: (request) => updateJob(request, { runAt: null }),
   }),
   route({
     ...one,
@@ -299,17 +306,17 @@ const changing: readonly Route[] = [
     summary: 'Changes the priority, time or payload of a job that waits',
     body: shapes.changes,
     answers: { 200: { description: 'Where it stands', schema: shapes.moved } },
-    answer: (ask) => {
-      const changes = ask.body as UpdateOptions
-      if (changes.payload !== undefined) for (const scope of PERMISSIONS.changePayload) demand(ask.who, scope)
-      return updateJob(ask, changes)
+    answer: (request) => {
+      const changes = request.body as UpdateOptions
+      if (changes.payload !== undefined) for (const scope of PERMISSIONS.changePayload) demand(request.who, scope)
+      return updateJob(request, changes)
     },
   }),
 ]
 
-async function updateJob(ask: Ask<{ id: string }>, changes: UpdateOptions): Promise<Response> {
-  await checkVisible(ask, ask.params.id)
-  const { id, state } = await ask.holdfast.update(ask.params.id, changes, { by: ask.who.actor })
+async function updateJob(request: RouteRequest<{ id: string }>, changes: UpdateOptions): Promise<Answer<shapes.Moved>> {
+  await checkVisible(request, request.params.id)
+  const { id, state } = await request.holdfast.update(request.params.id, changes, { by: request.who.actor })
   return json({ id, state })
 }
 

@@ -5,14 +5,14 @@ import type { SeriesOptions } from '../../client/look.js'
 import type { QueueOptions } from '../../client/operate.js'
 import { durationMs } from '../../core/duration.js'
 import { Refusal } from '../problem.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { nameParams } from '../schemas/basics.js'
 import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/queues.js'
 import { showGroup, showOverview } from '../show.js'
 import { chosenQueue, demandQueue, maySee, type Who } from '../who.js'
 
-/** Counts are computed at most once a second for all who ask, and seldom enough to take a tenth of a connection's time. */
+/** Counts are computed at most once a second for all who request, and seldom enough to take a tenth of a connection's time. */
 const COUNTS_MAX_AGE = '1s'
 
 function pausing(verb: 'pause' | 'resume'): Route {
@@ -32,7 +32,11 @@ function pausing(verb: 'pause' | 'resume'): Route {
   })
 }
 
-async function oneQueue({ holdfast, who, params: { name } }: Ask<{ name: string }>): Promise<Response> {
+async function oneQueue({
+  holdfast,
+  who,
+  params: { name },
+}: RouteRequest<{ name: string }>): Promise<Answer<shapes.QueueOverview>> {
   // One of others is not asked for, so that it takes as long as one that does not exist.
   const queues = maySee(who, name) ? [name] : []
   const [queue] = (await holdfast.overview({ queues, maxAge: COUNTS_MAX_AGE })).queues
@@ -40,7 +44,7 @@ async function oneQueue({ holdfast, who, params: { name } }: Ask<{ name: string 
   throw new Refusal(404, 'not_found', `there is no queue ${JSON.stringify(name)}`)
 }
 
-/** What they ask for, with the retention there is where they are kept to some queues: it holds for all. */
+/** What they request for, with the retention there is where they are kept to some queues: it holds for all. */
 async function settingsFor(holdfast: Client, who: Who, name: string, body: QueueOptions): Promise<QueueOptions> {
   if (who.queues === null) return body
   const kept = await retentionOf(holdfast, name)
@@ -71,11 +75,11 @@ export const queueRoutes: readonly Route[] = [
     summary: 'How many jobs stand where, in one queue or in all',
     query: shapes.queueQuery,
     answers: { 200: { description: 'The counts', schema: shapes.stats } },
-    answer: async ({ house, holdfast, who, request, query }) => {
+    answer: async ({ context, holdfast, who, http, query }) => {
       const queue = chosenQueue(who, query.queue)
       const read = () => holdfast.stats(queue, { maxAge: COUNTS_MAX_AGE })
-      // All queues are one answer for all who ask; single ones are many, and their askers wait for their turn.
-      const look = queue === undefined ? read : () => house.looks.run(who.principal, request.signal, read)
+      // All queues are one answer for all who request; single ones are many, and their askers wait for their turn.
+      const look = queue === undefined ? read : () => context.looks.run(who.principal, http.signal, read)
       const { oldestAgeS, attemptsP99, isExact, ...depth } = await look()
       const odd = { oldest_age_s: oldestAgeS, attempts_p99: attemptsP99 }
       return json({ queue: queue ?? null, ...depth, ...odd, exact: isExact })
@@ -113,7 +117,7 @@ export const queueRoutes: readonly Route[] = [
     answer: async ({ holdfast, who, params: { name }, body }) => {
       demandQueue(who, name)
       await holdfast.setQueue(name, await settingsFor(holdfast, who, name, body as QueueOptions), { by: who.actor })
-      return json((await holdfast.queues()).find((queue) => queue.name === name))
+      return json((await holdfast.queues()).find((queue) => queue.name === name)!)
     },
   }),
   route({
@@ -154,9 +158,9 @@ export const queueRoutes: readonly Route[] = [
     query: shapes.groupsQuery,
     isCostly: true,
     answers: { 200: { description: 'The groups, the largest first', schema: shapes.groups } },
-    answer: async ({ holdfast, who, request, query: { queue, limit } }) => {
+    answer: async ({ holdfast, who, http, query: { queue, limit } }) => {
       const chosen = chosenQueue(who, queue)
-      const { signal } = request
+      const { signal } = http
       const options = {
         signal,
         ...(chosen === undefined ? {} : { queue: chosen }),

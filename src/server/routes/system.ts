@@ -3,7 +3,7 @@
 import { VERSION } from '../../version.js'
 import { isFor } from '../live.js'
 import { Refusal } from '../problem.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { json, type Route, type RouteRequest, route } from '../route.js'
 import * as shapes from '../schemas/operating.js'
 import { showWorker } from '../show.js'
 import { can, demandAllQueues, maySee } from '../who.js'
@@ -11,7 +11,7 @@ import { can, demandAllQueues, maySee } from '../who.js'
 const open = { method: 'GET' } as const
 const look = { method: 'GET' } as const
 
-async function metrics({ house: { settings }, who }: Ask): Promise<Response> {
+async function metrics({ context: { settings }, who }: RouteRequest): Promise<Response> {
   demandAllQueues(who, 'metrics')
   if (settings.metrics === null)
     throw new Refusal(404, 'not_found', 'this server has no metrics: see the option `metrics`')
@@ -22,15 +22,15 @@ async function metrics({ house: { settings }, who }: Ask): Promise<Response> {
 // A proxy that gathers the answer before it passes it on would hold events back.
 const STREAM_HEADERS = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }
 
-async function events({ house, who, request, origin }: Ask): Promise<Response> {
+async function events({ context, who, http, origin }: RouteRequest): Promise<Response> {
   // Nobody would ever read it, nor end it.
-  if (request.method === 'HEAD') return new Response(null, { headers: STREAM_HEADERS })
-  const readable = house.live.follow(who, {
+  if (http.method === 'HEAD') return new Response(null, { headers: STREAM_HEADERS })
+  const readable = context.live.follow(who, {
     address: origin.client ?? 'unknown',
-    signal: request.signal,
-    lastEventId: request.headers.get('last-event-id'),
+    signal: http.signal,
+    lastEventId: http.headers.get('last-event-id'),
     isWelcome: async () => {
-      const known = await house.gate.recheck(request, origin)
+      const known = await context.gate.recheck(http, origin)
       return known !== null && can(known, 'read')
     },
   })
@@ -52,8 +52,8 @@ const probes: readonly Route[] = [
     name: 'readyz',
     summary: 'Whether the store answers',
     answers: { 200: { description: 'It does', schema: shapes.ok } },
-    answer: async ({ house }) => {
-      await house.facts.ready()
+    answer: async ({ context }) => {
+      await context.facts.ready()
       return json({ status: 'ok' })
     },
   }),
@@ -63,8 +63,8 @@ const probes: readonly Route[] = [
     name: 'openApi',
     summary: 'This document',
     answers: { 200: { description: 'OpenAPI 3.1', schema: shapes.document } },
-    answer: async ({ house, origin }) =>
-      new Response(house.openApi(origin.basePath), { headers: { 'content-type': 'application/json' } }),
+    answer: async ({ context, origin }) =>
+      new Response(context.openApi(origin.basePath), { headers: { 'content-type': 'application/json' } }),
   }),
 ]
 
@@ -84,9 +84,9 @@ export const systemRoutes: readonly Route[] = [
     name: 'listWorkers',
     summary: 'The workers of every process',
     answers: { 200: { description: 'By id', schema: shapes.workers } },
-    answer: async ({ house, holdfast, who }) => {
+    answer: async ({ context, holdfast, who }) => {
       const workers = await holdfast.workers()
-      const nowMs = await house.facts.nowMs()
+      const nowMs = await context.facts.nowMs()
       const seen = workers.filter(({ queues }) => queues.some((queue) => maySee(who, queue)))
       return json({ workers: seen.map((worker) => showWorker(worker, who, nowMs)) })
     },
@@ -110,8 +110,8 @@ export const systemRoutes: readonly Route[] = [
     name: 'warnings',
     summary: 'What an operator should know',
     answers: { 200: { description: 'The worst first', schema: shapes.warnings } },
-    answer: async ({ house, who }) => {
-      const warnings = await house.warnings.read()
+    answer: async ({ context, who }) => {
+      const warnings = await context.warnings.read()
       return json({ warnings: warnings.filter((warning) => isFor(warning, who)) })
     },
   }),
@@ -129,7 +129,7 @@ export const systemRoutes: readonly Route[] = [
     name: 'me',
     summary: 'Who asks, and of what server',
     answers: { 200: { description: 'You', schema: shapes.me } },
-    answer: async ({ house: { settings, facts }, who: { name, scopes, queues, via } }) => {
+    answer: async ({ context: { settings, facts }, who: { name, scopes, queues, via } }) => {
       const { environment, readOnly } = settings
       const { kind } = await facts.health()
       return json({ name, scopes, queues, via, environment, version: VERSION, store: kind, readOnly })

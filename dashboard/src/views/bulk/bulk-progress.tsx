@@ -2,7 +2,6 @@
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { readBulk } from '../../api/read.js'
 import { change } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
 import type { Bulk } from '../../api/types.js'
@@ -20,7 +19,7 @@ export function isGoing({ state }: Bulk): boolean {
 }
 
 export function BulkProgress({ id, onClose }: { readonly id: string; readonly onClose: () => void }): ReactNode {
-  const bulk = useResource(`v1/bulk/${segment(id)}`, { everyMs: 1_000, read: readBulk }).value
+  const bulk = useResource<Bulk>(`v1/bulk/${segment(id)}`, { everyMs: 1_000 }).value
   return (
     <Dialog
       title={bulk === null ? 'Bulk action' : `${ACTION_WORDS[bulk.action]}: ${bulk.state}`}

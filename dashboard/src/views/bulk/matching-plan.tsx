@@ -1,10 +1,9 @@
 // Before a bulk action on all that match: the server counts, a person confirms.
 
 import { type ReactNode, useEffect, useState } from 'react'
-import { readDryRun } from '../../api/read.js'
 import { change, messageOf } from '../../api/request.js'
-import type { BulkAction, DryRun } from '../../api/types.js'
-import { ACTION_WORDS } from '../../job-actions.js'
+import type { Bulk, BulkAction, BulkBody, DryRun } from '../../api/types.js'
+import { ACTION_WORDS, DONE_WORDS } from '../../job-actions.js'
 import { countOf, wholeText } from '../../numbers.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -37,7 +36,7 @@ export function MatchingPlan({
   const [perSecond, setPerSecond] = useState<number | null>(null)
   const [typed, setTyped] = useState('')
   const { isBusy, run } = useAction()
-  const count = plan.value === null ? 0 : (plan.value.can ?? plan.value.matches)
+  const count = plan.value?.can ?? 0
   const mustType = action !== 'requeue' && count >= TYPED_FROM
   const isAllowed = plan.value !== null && count > 0 && (!mustType || typed.trim() === String(count))
   const start = async () => {
@@ -45,8 +44,8 @@ export function MatchingPlan({
     await run(async () => {
       // The dialog says that it is every job.
       const all = filter.trim() === '' ? { all: true } : {}
-      const body = { action, filter, ...all, ...(perSecond === null ? {} : { perSecond }) }
-      const { id } = await change<{ id: string }>('POST', 'v1/bulk', body)
+      const body: BulkBody = { action, filter, ...all, perSecond }
+      const { id } = await change<Bulk>('POST', 'v1/bulk', body)
       onStart(id)
     }, null)
   }
@@ -105,8 +104,9 @@ function useDryRun(action: BulkAction, filter: string): Plan {
   useEffect(() => {
     let isCurrent = true
     setPlan({ value: null, error: null })
-    change('POST', 'v1/bulk', { action, filter, dryRun: true }).then(
-      (value) => isCurrent && setPlan({ value: readDryRun(value), error: null }),
+    const body: BulkBody = { action, filter, dryRun: true }
+    change<DryRun>('POST', 'v1/bulk', body).then(
+      (value) => isCurrent && setPlan({ value, error: null }),
       (error: unknown) => isCurrent && setPlan({ value: null, error: messageOf(error) }),
     )
     return () => {
@@ -135,9 +135,7 @@ function PlanCount({ plan, action }: { readonly plan: Plan; readonly action: Bul
   return (
     <p className="plan" role="status">
       <b>{countOf(matches, 'job', exact)}</b> {matches === 1 ? 'matches' : 'match'}
-      {can === undefined || can === matches
-        ? '.'
-        : `; ${countOf(can, 'job', exact)} can be ${action === 'requeue' ? 'requeued' : action === 'cancel' ? 'cancelled' : 'discarded'}.`}
+      {can === matches ? '.' : `; ${countOf(can, 'job', exact)} can be ${DONE_WORDS[action]}.`}
     </p>
   )
 }

@@ -1,10 +1,11 @@
 // A bulk action on jobs picked one by one: at most a page of them, each asked for by itself so that each answer counts.
 
 import { type ReactNode, useRef, useState } from 'react'
+import { allows } from '../../../../src/core/states.js'
 import { change, messageOf } from '../../api/request.js'
 import { refreshAll } from '../../api/resource.js'
 import type { BulkAction, JobSummary } from '../../api/types.js'
-import { ACTION_WORDS, canDo, DONE_WORDS } from '../../job-actions.js'
+import { ACTION_WORDS, DONE_WORDS } from '../../job-actions.js'
 import { segment } from '../../links.js'
 import { countOf } from '../../numbers.js'
 import { Button } from '../../parts/button.js'
@@ -30,7 +31,7 @@ export function SelectedRun({
   readonly onClose: (isDone: boolean) => void
 }): ReactNode {
   // The selection may change under the dialog as rows are refreshed; what was confirmed is what is done.
-  const [chosen] = useState(() => jobs.filter(({ state }) => canDo(action, state)))
+  const [chosen] = useState(() => jobs.filter(({ state }) => allows(state, action)))
   const [skipped] = useState(() => jobs.length - chosen.length)
   const [progress, setProgress] = useState<Progress | null>(null)
   const isStopped = useRef(false)

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
 import { useRights } from '../../api/looks.js'
 import { useResource } from '../../api/resource.js'
-import type { BulkAction, DeadGroup, JobView } from '../../api/types.js'
+import type { BulkAction, DeadGroup, Job } from '../../api/types.js'
 import { jobPath, jobsPath, segment } from '../../links.js'
 import { countText } from '../../numbers.js'
 import { Button } from '../../parts/button.js'
@@ -76,7 +76,7 @@ export function GroupCard({
 }
 
 function Newest({ id }: { readonly id: string }): ReactNode {
-  const { value, error } = useResource<JobView>(`v1/jobs/${segment(id)}`)
+  const { value, error } = useResource<Job>(`v1/jobs/${segment(id)}`)
   if (value === null) return error === null ? <Waiting rows={3} /> : <p className="faint">It is no longer there.</p>
   return (
     <div className="newest">

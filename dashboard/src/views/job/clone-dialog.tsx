@@ -5,7 +5,7 @@ import { useLocation } from 'wouter'
 import { parseExact } from '../../api/exact-json.js'
 import { useRights } from '../../api/looks.js'
 import { change, request } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
+import type { CloneBody, Enqueued, Job } from '../../api/types.js'
 import { jobPath, segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -13,11 +13,11 @@ import { Dialog } from '../../parts/dialog.js'
 import { Field } from '../../parts/field.js'
 import { payloadPath } from './payload.js'
 
-export function CloneDialog({ job, onClose }: { readonly job: JobView; readonly onClose: () => void }): ReactNode {
+export function CloneDialog({ job, onClose }: { readonly job: Job; readonly onClose: () => void }): ReactNode {
   const { readPayload } = useRights()
   const { isBusy, run } = useAction()
   const [, go] = useLocation()
-  const isMasked = (job.redacted?.length ?? 0) > 0
+  const isMasked = job.redacted.length > 0
   const [original, setOriginal] = useState(() => (isMasked ? null : JSON.stringify(job.payload, null, 2)))
   const [text, setText] = useState(original ?? '')
   const [queue, setQueue] = useState(job.queue)
@@ -34,10 +34,10 @@ export function CloneDialog({ job, onClose }: { readonly job: JobView; readonly 
     if (problem !== null) return
     const payload = original === null || text === original ? {} : { payload: parseExact(text) }
     const elsewhere = queue.trim() === job.queue ? {} : { queue: queue.trim() }
-    const body = { ...payload, ...elsewhere, ...(delay.trim() === '' ? {} : { delay: delay.trim() }) }
+    const body: CloneBody = { ...payload, ...elsewhere, ...(delay.trim() === '' ? {} : { delay: delay.trim() }) }
     let id: string | null = null
     const isDone = await run(async () => {
-      id = (await change<{ id: string }>('POST', `v1/jobs/${segment(job.id)}/clone`, body)).id
+      id = (await change<Enqueued>('POST', `v1/jobs/${segment(job.id)}/clone`, body)).id
     }, 'A new job is enqueued')
     if (!isDone || id === null) return
     onClose()

@@ -2,12 +2,12 @@
 
 import type { ReactNode } from 'react'
 import { useResource } from '../../api/resource.js'
-import type { Explanation, JobView } from '../../api/types.js'
+import type { Explanation, Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { Command } from '../../parts/copy.js'
 import { Icon } from '../../parts/icons.js'
 
-const QUESTIONS: Readonly<Partial<Record<JobView['state'], string>>> = {
+const QUESTIONS: Readonly<Partial<Record<Job['state'], string>>> = {
   blocked: 'Why isn’t it running?',
   scheduled: 'Why isn’t it running?',
   ready: 'Why isn’t it running?',
@@ -16,7 +16,7 @@ const QUESTIONS: Readonly<Partial<Record<JobView['state'], string>>> = {
   dead: 'Why is it dead?',
 }
 
-export function ExplainBox({ job }: { readonly job: JobView }): ReactNode {
+export function ExplainBox({ job }: { readonly job: Job }): ReactNode {
   const question = QUESTIONS[job.state]
   const path = question === undefined ? null : `v1/jobs/${segment(job.id)}/explain`
   const { value, error } = useResource<Explanation>(path, { everyMs: 3_000 })

@@ -1,10 +1,10 @@
 // What can be done to a job: the likely one as a button, the others in a menu.
 
 import { type ReactNode, useState } from 'react'
+import { allows, type JobAction } from '../../../../src/core/states.js'
 import { useRights } from '../../api/looks.js'
 import { change } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
-import { canDo, canRunNow, canUpdate } from '../../job-actions.js'
+import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -16,42 +16,37 @@ import { RescheduleDialog } from './reschedule-dialog.js'
 
 type Open = 'cancel' | 'discard' | 'reschedule' | 'priority' | 'clone'
 
-function pathOf(job: JobView, verb: string): string {
+function pathOf(job: Job, verb: string): string {
   return `v1/jobs/${segment(job.id)}/${verb}`
 }
 
-export function JobActions({ job }: { readonly job: JobView }): ReactNode {
+export function JobActions({ job }: { readonly job: Job }): ReactNode {
   const { operate, enqueue } = useRights()
   const { isBusy, run } = useAction()
   const [open, setOpen] = useState<Open | null>(null)
   const post = (verb: string, done: string) => void run(() => change('POST', pathOf(job, verb)), done)
   if (!operate && !enqueue) return null
+  const can = (action: JobAction) => operate && allows(job.state, action)
   const entries: readonly (MenuEntry | null)[] = [
-    operate && canUpdate(job.state)
-      ? { label: 'Reschedule…', icon: 'clock', onChoose: () => setOpen('reschedule') }
-      : null,
-    operate && canUpdate(job.state)
-      ? { label: 'Change priority…', icon: 'bolt', onChoose: () => setOpen('priority') }
-      : null,
+    can('update') ? { label: 'Reschedule…', icon: 'clock', onChoose: () => setOpen('reschedule') } : null,
+    can('update') ? { label: 'Change priority…', icon: 'bolt', onChoose: () => setOpen('priority') } : null,
     enqueue ? { label: 'Clone and edit…', icon: 'copy', onChoose: () => setOpen('clone') } : null,
-    operate && canDo('discard', job.state)
-      ? { label: 'Discard…', icon: 'trash', isDanger: true, onChoose: () => setOpen('discard') }
-      : null,
+    can('discard') ? { label: 'Discard…', icon: 'trash', isDanger: true, onChoose: () => setOpen('discard') } : null,
   ]
   const offered = entries.filter((entry): entry is MenuEntry => entry !== null)
   return (
     <>
-      {operate && canDo('requeue', job.state) ? (
+      {can('requeue') ? (
         <Button kind="primary" icon="replay" isBusy={isBusy} onClick={() => post('requeue', 'The job is requeued')}>
           Requeue
         </Button>
       ) : null}
-      {operate && canRunNow(job.state) ? (
+      {can('run') ? (
         <Button kind="primary" icon="play" isBusy={isBusy} onClick={() => post('run', 'The job is due now')}>
           Run now
         </Button>
       ) : null}
-      {operate && canDo('cancel', job.state) ? (
+      {can('cancel') ? (
         <Button icon="close" disabled={job.cancelRequested} onClick={() => setOpen('cancel')}>
           {job.cancelRequested ? 'Cancel asked' : 'Cancel'}
         </Button>
@@ -63,7 +58,7 @@ export function JobActions({ job }: { readonly job: JobView }): ReactNode {
 }
 
 interface ActionDialogProps {
-  readonly job: JobView
+  readonly job: Job
   readonly open: Open
   readonly onClose: () => void
 }

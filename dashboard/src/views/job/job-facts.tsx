@@ -2,7 +2,7 @@
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobPath, jobsPath, queuePath } from '../../links.js'
 import { CopyButton } from '../../parts/copy.js'
@@ -10,7 +10,7 @@ import { type Fact, Facts, fact } from '../../parts/facts.js'
 import { Time } from '../../parts/time.js'
 import { durationText } from '../../time/format.js'
 
-export function JobFacts({ job }: { readonly job: JobView }): ReactNode {
+export function JobFacts({ job }: { readonly job: Job }): ReactNode {
   const time = (at: string | null) => (at === null ? null : <Time at={at} />)
   const facts: readonly (Fact | null)[] = [
     fact(
@@ -63,7 +63,7 @@ function Tags({ tags }: { readonly tags: readonly string[] }): ReactNode {
 
 const PARENTS_SHOWN = 10
 
-function Parents({ job }: { readonly job: JobView }): ReactNode {
+function Parents({ job }: { readonly job: Job }): ReactNode {
   const more = job.after.length - PARENTS_SHOWN
   return (
     <>
@@ -81,7 +81,7 @@ function Parents({ job }: { readonly job: JobView }): ReactNode {
   )
 }
 
-function tookOf({ startedAt, finishedAt }: JobView): string | null {
+function tookOf({ startedAt, finishedAt }: Job): string | null {
   if (startedAt === null || finishedAt === null) return null
   return durationText(Date.parse(finishedAt) - Date.parse(startedAt))
 }

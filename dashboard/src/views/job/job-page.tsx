@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import { ApiError } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Icon } from '../../parts/icons.js'
@@ -21,10 +21,8 @@ import { readProgress } from './progress.js'
 import { Timeline } from './timeline-view.js'
 import { ValuePanel } from './value-panel.js'
 
-const NONE: readonly string[] = []
-
 export function JobPage({ id }: { readonly id: string }): ReactNode {
-  const { value: job, error, refresh } = useResource<JobView>(`v1/jobs/${segment(id)}`, { everyMs: 2_000 })
+  const { value: job, error, refresh } = useResource<Job>(`v1/jobs/${segment(id)}`, { everyMs: 2_000 })
   const back = (
     <Link href="/jobs" className="back" aria-label="All jobs">
       <Icon name="left" />
@@ -64,7 +62,7 @@ export function JobPage({ id }: { readonly id: string }): ReactNode {
           </section>
           <Payload job={job} />
           {job.state === 'succeeded' || job.result !== null ? (
-            <ValuePanel title="Result" value={job.result} redacted={job.redacted ?? NONE} />
+            <ValuePanel title="Result" value={job.result} redacted={job.redacted} />
           ) : null}
           <Logs logs={job.logs} />
         </div>
@@ -98,7 +96,7 @@ function NoJob({
   )
 }
 
-function JobProgress({ job }: { readonly job: JobView }): ReactNode {
+function JobProgress({ job }: { readonly job: Job }): ReactNode {
   const progress = readProgress(job.progress)
   if (progress === null) return null
   return (

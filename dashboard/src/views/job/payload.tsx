@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react'
 import { useRights } from '../../api/looks.js'
 import { apiUrl } from '../../api/place.js'
 import { request } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { Button } from '../../parts/button.js'
 import { Confirm } from '../../parts/confirm.js'
@@ -17,11 +17,11 @@ export function payloadPath(id: string): string {
   return `v1/jobs/${segment(id)}/payload`
 }
 
-export function Payload({ job }: { readonly job: JobView }): ReactNode {
+export function Payload({ job }: { readonly job: Job }): ReactNode {
   const { readPayload } = useRights()
   const [revealed, setRevealed] = useState<{ readonly value: unknown } | null>(null)
   const [isAsking, setAsking] = useState(false)
-  const redacted = job.redacted ?? NOTHING_MASKED
+  const { redacted } = job
   const canReveal = readPayload && redacted.length > 0 && revealed === null
   return (
     <>

@@ -2,14 +2,14 @@
 
 import { type ReactNode, useState } from 'react'
 import { change } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Field } from '../../parts/field.js'
 
-export function PriorityDialog({ job, onClose }: { readonly job: JobView; readonly onClose: () => void }): ReactNode {
+export function PriorityDialog({ job, onClose }: { readonly job: Job; readonly onClose: () => void }): ReactNode {
   const { isBusy, run } = useAction()
   const [text, setText] = useState(String(job.priority))
   const priority = Number(text)

@@ -1,6 +1,6 @@
 // The story of a job, oldest first, from what is kept of it.
 
-import type { AttemptView, ErrorView, JobState, JobView } from '../../api/types.js'
+import type { Job, JobError, JobState } from '../../api/types.js'
 
 /** One thing that happened, or that is awaited. */
 export interface TimelineEvent {
@@ -13,11 +13,11 @@ export interface TimelineEvent {
   /** How long an attempt ran; null when that is not known or nothing ran. */
   readonly ranMs: number | null
   readonly worker: string | null
-  readonly error: ErrorView | null
+  readonly error: JobError | null
 }
 
 type Told = Pick<
-  JobView,
+  Job,
   | 'id'
   | 'state'
   | 'createdAt'
@@ -26,7 +26,7 @@ type Told = Pick<
   | 'runAt'
   | 'attempt'
   | 'attempts'
-  | 'replays'
+  | 'requeues'
   | 'worker'
   | 'reason'
   | 'error'
@@ -39,7 +39,7 @@ export function timelineOf(job: Told): readonly TimelineEvent[] {
   const past = [
     enqueued(job),
     ...job.attempts.map((attempt, index) => failed(attempt, index)),
-    ...job.replays.map(({ number, at, by }) => requeued(number, at, by)),
+    ...job.requeues.map(({ number, at, by }) => requeued(number, at, by)),
   ].sort((a, b) => a.atMs - b.atMs)
   const now = current(job)
   return now === null ? past : [...past, now]
@@ -59,7 +59,10 @@ function enqueued(job: Told): TimelineEvent {
   }
 }
 
-function failed({ attempt, worker, startedAt, finishedAt, error }: AttemptView, index: number): TimelineEvent {
+function failed(
+  { attempt, worker, startedAt, finishedAt, error }: Job['attempts'][number],
+  index: number,
+): TimelineEvent {
   const atMs = timeOf(finishedAt)
   const ranMs = startedAt === null ? null : Math.max(0, atMs - timeOf(startedAt))
   return {
@@ -131,7 +134,7 @@ function deadTitle({ reason }: Told): string {
 }
 
 /** Why it died, when no failed attempt has told it already. */
-function unseenError({ error, attempts }: Told): ErrorView | null {
+function unseenError({ error, attempts }: Told): JobError | null {
   if (error === null) return null
   return attempts.some((attempt) => attempt.error.message === error.message) ? null : error
 }

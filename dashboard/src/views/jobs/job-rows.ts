@@ -35,18 +35,11 @@ interface Shown {
   readonly gone: ReadonlySet<string>
   readonly newCount: number
   readonly cursor: string | null
-  readonly searched: Pick<JobPage, 'searched' | 'searchedTo'> | null
+  readonly searched: Pick<JobPage, 'searched' | 'searchedTo'>
 }
 
 function begin(filter: string, { jobs, cursor, searched, searchedTo }: JobPage): Shown {
-  return {
-    filter,
-    rows: jobs,
-    gone: new Set(),
-    newCount: 0,
-    cursor,
-    searched: searched === undefined ? null : { searched, searchedTo: searchedTo ?? null },
-  }
+  return { filter, rows: jobs, gone: new Set(), newCount: 0, cursor, searched: { searched, searchedTo } }
 }
 
 export function useJobRows(filter: string): JobRows {
@@ -103,10 +96,10 @@ export function useJobRows(filter: string): JobRows {
 const NONE: ReadonlySet<string> = new Set()
 
 function extend(before: Shown, older: JobPage): Shown {
-  const searched =
-    before.searched === null
-      ? null
-      : { searched: (before.searched.searched ?? 0) + (older.searched ?? 0), searchedTo: older.searchedTo ?? null }
+  const searched = {
+    searched: (before.searched.searched ?? 0) + (older.searched ?? 0),
+    searchedTo: older.searchedTo,
+  }
   // A full screen begins anew with the older ones instead of growing.
   const rows = before.rows.length >= ROWS_MAX ? older.jobs : appendRows(before.rows, older.jobs, ROWS_MAX)
   return { ...before, rows, cursor: older.cursor, searched }

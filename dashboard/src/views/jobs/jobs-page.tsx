@@ -3,7 +3,6 @@
 import { type ReactNode, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
 import { useOverview, useRights } from '../../api/looks.js'
-import { readCount } from '../../api/read.js'
 import { ApiError } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
 import type { Count, JobSummary } from '../../api/types.js'
@@ -76,7 +75,7 @@ export function JobsPage(): ReactNode {
 }
 
 function useCount(filter: string): Count | null {
-  return useResource(withQuery('v1/jobs/count', { filter, max: 100_000 }), { everyMs: 10_000, read: readCount }).value
+  return useResource<Count>(withQuery('v1/jobs/count', { filter, max: 100_000 }), { everyMs: 10_000 }).value
 }
 
 /** What the server said against the filter itself. Its positions count from 1. */

@@ -1,8 +1,7 @@
 // The numbers an operator looks for first. Each leads to the jobs it counts.
 
 import type { ReactNode } from 'react'
-import { readWorkers } from '../../api/read.js'
-import { useResource } from '../../api/resource.js'
+import { useWorkers } from '../../api/looks.js'
 import type { Overview } from '../../api/types.js'
 import { jobsPath } from '../../links.js'
 import { countText, rateText, shortText } from '../../numbers.js'
@@ -13,7 +12,7 @@ import { totalsOf } from '../../totals.js'
 
 export function Tiles({ overview }: { readonly overview: Overview }): ReactNode {
   const totals = totalsOf(overview.queues)
-  const workers = useResource('v1/workers', { everyMs: 5_000, read: readWorkers }).value?.filter(({ live }) => live)
+  const workers = useWorkers(5_000).value?.workers.filter(({ live }) => live)
   const slots = workers?.reduce((sum, { concurrency }) => sum + concurrency, 0) ?? 0
   const { rates } = totals
   const count = (value: number) => (value >= 100_000 ? shortText(value) : countText(value, overview.exact))

@@ -11,7 +11,7 @@ import { Icon } from '../../parts/icons.js'
 const ORDER = { error: 0, warning: 1, note: 2 } as const
 
 export function Warnings(): ReactNode {
-  const warnings = useWarnings().value
+  const warnings = useWarnings()
   if (warnings === null || warnings.length === 0) return null
   const sorted = [...warnings].sort((a, b) => ORDER[a.level] - ORDER[b.level])
   return (
@@ -32,7 +32,7 @@ function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
         <p>
           <span className="only-read">{level}: </span>
           {text}
-          {queue ? (
+          {queue === null ? null : (
             <>
               {' '}
               {code === 'dead_growing' ? (
@@ -41,9 +41,9 @@ function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
                 <Link href={queuePath(queue)}>Open queue</Link>
               )}
             </>
-          ) : null}
+          )}
         </p>
-        {next ? isCommand(next) ? <Command text={next} /> : <p className="warning-next">{next}</p> : null}
+        {isCommand(next) ? <Command text={next} /> : <p className="warning-next">{next}</p>}
       </div>
     </div>
   )

@@ -2,11 +2,12 @@
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { DEPTH_STATES, type JobState, type QueueOverview } from '../../api/types.js'
+import type { JobState, QueueOverview } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobsPath, queuePath } from '../../links.js'
 import { countOf, countText, rateText, shareOf, wholeText } from '../../numbers.js'
 import { durationText } from '../../time/format.js'
+import { DEPTH_STATES } from '../../totals.js'
 import { PauseButton } from './pause-button.js'
 
 export function QueueTable({

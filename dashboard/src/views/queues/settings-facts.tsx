@@ -1,7 +1,7 @@
 // The settings of a queue as they hold, with the defaults where it sets none.
 
 import type { ReactNode } from 'react'
-import type { QueueSettings, RetryPolicy } from '../../api/types.js'
+import type { QueueSettings } from '../../api/types.js'
 import { Facts, fact } from '../../parts/facts.js'
 import { writeDuration } from './durations.js'
 
@@ -33,7 +33,7 @@ function Default({ text }: { readonly text: string }): ReactNode {
   )
 }
 
-function retryText({ backoff, baseMs, capMs, jitter }: RetryPolicy): string {
+function retryText({ backoff, baseMs, capMs, jitter }: NonNullable<QueueSettings['limits']['retry']>): string {
   const rest = jitter ? ', jitter' : ''
   if (typeof backoff !== 'string') return `${backoff.map(writeDuration).join(', ')}${rest}`
   if (backoff === 'fixed') return `every ${writeDuration(baseMs)}${rest}`

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import { useRights } from '../../api/looks.js'
 import { change } from '../../api/request.js'
-import type { ScheduleView } from '../../api/types.js'
+import type { Enqueued, Schedule } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobPath, jobsPath, queuePath, segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
@@ -19,7 +19,7 @@ const CATCH_UP = {
   all: 'all missed runs are made up for',
 } as const
 
-export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }): ReactNode {
+export function ScheduleCard({ schedule }: { readonly schedule: Schedule }): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const { name, cron, zone, queue, type, paused, nextAt, lastAt, lastJobId, catchUp, overlap } = schedule
   return (
@@ -67,7 +67,7 @@ export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }):
         <>
           <NextRuns schedule={schedule} />
           <p className="faint">
-            {CATCH_UP[catchUp] ?? ''};{' '}
+            {CATCH_UP[catchUp]};{' '}
             {overlap === 'skip' ? 'a run is left out while the one before is unfinished' : 'runs may overlap'}
           </p>
         </>
@@ -76,7 +76,7 @@ export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }):
   )
 }
 
-function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: ScheduleView }): ReactNode {
+function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: Schedule }): ReactNode {
   const { operate, enqueue } = useRights()
   const { isBusy, run } = useAction()
   const [, go] = useLocation()
@@ -85,7 +85,7 @@ function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: Sc
   const runNow = async () => {
     let id: string | undefined
     const isDone = await run(async () => {
-      id = (await change<{ id?: string } | null>('POST', path('run')))?.id
+      id = (await change<Enqueued>('POST', path('run'))).id
     }, `${name} runs now, outside its times`)
     if (isDone && id !== undefined) go(jobPath(id))
   }

@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
-import type { WorkerView } from '../../api/types.js'
+import type { Worker } from '../../api/types.js'
 import { jobPath, queuePath } from '../../links.js'
 import { countOf } from '../../numbers.js'
 import { Meter } from '../../parts/meter.js'
@@ -14,7 +14,7 @@ const QUEUES_SHOWN = 6
 /** So few jobs are shown unasked. */
 const JOBS_SHOWN = 5
 
-export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNode {
+export function WorkerCard({ worker }: { readonly worker: Worker }): ReactNode {
   const [chosen, setChosen] = useState<boolean | null>(null)
   const { id, host, pid, version, queues, concurrency, running, draining, heartbeatAgeMs, live, startedAt, jobs } =
     worker
@@ -77,7 +77,7 @@ export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNo
   )
 }
 
-function CurrentJobs({ jobs, running }: { readonly jobs: WorkerView['jobs']; readonly running: number }): ReactNode {
+function CurrentJobs({ jobs, running }: { readonly jobs: Worker['jobs']; readonly running: number }): ReactNode {
   return (
     <>
       <ul className="current-jobs">
