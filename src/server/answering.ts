@@ -1,5 +1,5 @@
-// What happens to every request, whatever it is for: an id, the host check before anything else, the check that a change
-// comes from us, the answer or the problem, the headers, a line for the log.
+// What happens to every request: it gets an id, its host and origin are checked, it is answered or refused, the answer gets its
+// headers, and the log a line.
 
 import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
@@ -11,7 +11,7 @@ import type { Settings } from './options.js'
 import { problemResponse, Refusal, refusalOf } from './problem.js'
 import { secured } from './security-headers.js'
 
-/** Where a request came in. */
+/** Where a request came from, and what it is for. */
 export interface Arrival extends Origin {
   /** The path below the base path; null for one that is not below it. */
   readonly path: string | null
@@ -37,7 +37,8 @@ export class Answering {
     const { app } = this.#parts
     const beganMs = performance.now()
     const { path, localPort: _, ...origin } = arrival
-    const entry: RequestLog = { requestId: randomUUID(), path: path ?? '/', origin, route: null, who: null }
+    const requestId = randomUUID()
+    const entry: RequestLog = { requestId, path: path ?? '/', origin, route: null, who: null }
     let code: string | null = null
     let response: Response
     try {
@@ -46,20 +47,25 @@ export class Answering {
     } catch (error) {
       const refusal = refusalOf(error)
       code = refusal.code
-      response = problemResponse(refusal, { path: entry.path, requestId: entry.requestId })
-      if (refusal.status === 500) this.#log({ name: 'failed', ...sayWhere(entry), error: asError(error) })
+      response = problemResponse(refusal, { path: entry.path, requestId })
+      if (refusal.status === 500) this.#log({ name: 'failed', requestId, route: entry.route, error: asError(error) })
     }
     const tookMs = performance.now() - beganMs
     const { status } = response
-    this.#log({ name: 'request', ...sayWhere(entry), method: request.method, status, code, who: entry.who, tookMs })
-    return secured(response, entry.requestId)
-
-    function sayWhere({ requestId, route }: RequestLog) {
-      return { requestId, route }
-    }
+    this.#log({
+      name: 'request',
+      requestId,
+      route: entry.route,
+      method: request.method,
+      status,
+      code,
+      who: entry.who,
+      tookMs,
+    })
+    return secured(response, requestId)
   }
 
-  /** A refusal as an answer, for a request that never became one. */
+  /** A refusal as an answer, for a request that could not be read. */
   refuse(refusal: Refusal, path: string = '/'): Response {
     const requestId = randomUUID()
     return secured(problemResponse(refusal, { path, requestId }), requestId)
@@ -69,16 +75,17 @@ export class Answering {
     const { host, localPort, path } = arrival
     this.checkHost(host, localPort)
     checkOrigin(request, arrival)
-    if (path === null) throw new Refusal(404, 'not_found', 'there is nothing here: the server is mounted elsewhere')
+    if (path === null)
+      throw new Refusal(404, 'not_found', 'there is nothing here: the server is mounted under another path')
   }
 
-  /** Raises 421 for a Host that is not ours. */
+  /** Raises 421 for a Host that is not one of ours. */
   checkHost(host: string | null, localPort: number | null): void {
     if (this.#parts.isOurHost(host, localPort)) return
     throw new Refusal(
       421,
       'misdirected',
-      'this server does not answer to that Host: list the names it is known by in the option `hosts`',
+      'this server does not answer to that Host: list its names in the option `hosts`',
     )
   }
 
@@ -86,7 +93,7 @@ export class Answering {
     try {
       this.#parts.settings.log(event)
     } catch {
-      // Watching must never change what is watched.
+      // A failing log must not fail the request.
     }
   }
 }

@@ -1,4 +1,4 @@
-// From a request that may come in to its answer: routed by the table, its sender known, its parts checked.
+// Routes a request by the table, identifies its caller, checks its parts, and calls the route.
 
 import { type Context, Hono } from 'hono'
 import type { z } from 'zod'
@@ -11,7 +11,7 @@ import type { Route, RouteRequest, ServerContext } from './route.js'
 import { signIn } from './routes/access.js'
 import { adminVia, demand, type Who } from './who.js'
 
-/** One request on its way, and what was found out about it for the log. */
+/** One request: what its routing needs, and what its log line tells. */
 export interface RequestLog {
   readonly requestId: string
   /** Below the base path. */
@@ -24,7 +24,6 @@ export interface RequestLog {
 type App = Hono<{ Bindings: RequestLog }>
 type Part = 'path' | 'query' | 'body'
 
-/** What stands behind every route. */
 interface AppParts {
   readonly context: ServerContext
   readonly routes: readonly Route[]
@@ -32,7 +31,7 @@ interface AppParts {
   readonly budget: BodyBudget
 }
 
-/** The routes as an app. Errors are raised, not answered: whoever calls it turns them into problems. */
+/** The routes as an app. Errors are raised, not answered: the caller turns them into problems. */
 export function createApp({ context, routes, pages, budget }: AppParts): App {
   const app: App = new Hono<{ Bindings: RequestLog }>({ getPath: (_request, options) => options?.env?.path ?? '/' })
   app.onError((error) => {
@@ -57,7 +56,7 @@ function refuseMethod(known: readonly string[]): never {
 }
 
 function refusePath(): never {
-  throw new Refusal(404, 'not_found', 'there is nothing here: GET openapi.json lists what there is')
+  throw new Refusal(404, 'not_found', 'there is nothing here: GET openapi.json lists the routes')
 }
 
 async function serve(
@@ -82,17 +81,17 @@ async function serve(
     body: await readBody(route, request, context, budget),
   }
   if (!route.isCostly) return route.answer(routed)
-  return context.looks.run(who.principal, request.signal, () => route.answer(routed))
+  return context.costlyReads.run(who.principal, request.signal, () => route.answer(routed))
 }
 
-/** Who asks, when they may. Raises 401 or 403. */
+/** The caller, if allowed to use the route. Raises 401 or 403. */
 async function admit(
   route: Route,
   request: Request,
   entry: RequestLog,
   { gate, settings }: ServerContext,
 ): Promise<Who> {
-  // Nobody's rights are looked at where anyone may ask.
+  // Open routes check no rights.
   if (route.needs === 'anyone')
     return { ...adminVia('open'), name: 'anyone', actor: 'anyone', principal: 'anyone', scopes: [] }
   const who = await gate.identify(request, entry.origin)
@@ -105,7 +104,7 @@ async function admit(
   if (route.needs === 'signed_in') return who
   for (const scope of route.needs) demand(who, scope)
   if (settings.readOnly && !isSafe(route.method)) {
-    throw new Refusal(403, 'read_only', 'this server was started to look only')
+    throw new Refusal(403, 'read_only', 'this server is read-only')
   }
   return who
 }
@@ -150,7 +149,7 @@ function check(part: Part, schema: z.ZodType | null, value: unknown): unknown {
   throw new Refusal(400, 'invalid_option', `${path}: ${message}`, { details: { issues } })
 }
 
-/** A page of the dashboard. One that is opened with a token gets a session for it, once, and an address without it. */
+/** A page of the dashboard. One that is opened with a token gets a session, and is redirected to an address without it. */
 async function servePage(
   hono: Context<{ Bindings: RequestLog }>,
   context: ServerContext,
@@ -162,7 +161,7 @@ async function servePage(
   if (token === null) return pages.answer(path, origin.basePath)
   const headers = new Headers({ location: `${origin.basePath}/` })
   const site = request.headers.get('sec-fetch-site')
-  // Another site must not sign anybody in, and an API key must not stand in an address at all.
+  // Another site must not sign a user in, and an API key must never be in an address.
   if (request.method === 'GET' && (site === null || site === 'none' || site === 'same-origin')) {
     const signed = await signIn({ context, origin }, token, { onlyOnce: true })
     if (signed !== null) headers.set('set-cookie', signed.cookie)

@@ -3,7 +3,7 @@
 
 import type { z } from 'zod'
 import type { Client } from '../client/client.js'
-import type { CostlyLooks } from './costly-looks.js'
+import type { CostlyReads } from './costly-reads.js'
 import type { Gate, Origin } from './gate.js'
 import type { Live } from './live.js'
 import type { NewQueues } from './new-queues.js'
@@ -28,7 +28,7 @@ export interface ServerContext {
   readonly warnings: WarningBoard
   readonly facts: StoreFacts
   readonly filters: RequestFilters
-  readonly looks: CostlyLooks
+  readonly costlyReads: CostlyReads
   readonly newQueues: NewQueues
   openApi(basePath: string): string
 }
@@ -68,7 +68,7 @@ type BodyOf<Answers> = {
 /** A route without the types of its schemas. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** With {name} for what varies. */
+  /** With {name} for a parameter. */
   readonly path: string
   /** The operation's id, and its name in the table of permissions. */
   readonly name: Action
@@ -77,9 +77,9 @@ export interface Route {
   readonly params: z.ZodObject | null
   readonly query: z.ZodObject | null
   readonly body: z.ZodType | null
-  /** True where the body may be as large as a batch. */
+  /** True where the body may have the size of a batch. */
   readonly isBatch: boolean
-  /** True where the answer may cost the store much: it waits for its turn (costly-looks.ts). */
+  /** True where the answer may be expensive for the store: it waits for its turn (costly-reads.ts). */
   readonly isCostly: boolean
   readonly answers: Readonly<Record<number, AnswerShape>>
   readonly answer: (request: RouteRequest) => Promise<Response>

@@ -1,7 +1,7 @@
 // Which environment this is: a name with a colour, so that nobody empties production's queue by mistake.
 
 import type { ReactNode } from 'react'
-import { useMe } from '../api/looks.js'
+import { useMe } from '../api/answers.js'
 
 /** The colour when the browser knows it as one. It comes from configuration and goes into a style, nowhere else. */
 function colourOf(text: string | null | undefined): string | null {

@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { useMe, useOverview, useWarnings } from '../api/looks.js'
+import { useMe, useOverview, useWarnings } from '../api/answers.js'
 import { shortText } from '../numbers.js'
 import { IconButton } from '../parts/button.js'
 import { Dialog } from '../parts/dialog.js'

@@ -1,7 +1,7 @@
 // The frame of every page: its title, what one can do there, and the controls that hold everywhere.
 
 import { type ReactNode, useEffect, useRef } from 'react'
-import { useMe } from '../api/looks.js'
+import { useMe } from '../api/answers.js'
 import { LiveButton, ThemeButton, TimeSwitch } from './controls.js'
 
 let isFirst = true

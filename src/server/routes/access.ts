@@ -1,4 +1,4 @@
-// Routes about who may come in: API keys and sessions.
+// Routes about API keys and sessions.
 
 import type { KeyOptions } from '../../client/keys.js'
 import { endedCookie, readSession, sessionCookie } from '../cookie.js'
@@ -9,7 +9,7 @@ import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
 import { demandAllQueues, type Who } from '../who.js'
 
-/** Exchanges a token for a session. Gives the cookie and who it is, or null when the token is wrong. */
+/** Exchanges a token for a session. Returns the cookie and the caller, or null when the token is wrong. */
 export async function signIn(
   { context, origin }: Pick<RouteRequest, 'context' | 'origin'>,
   token: string,
@@ -20,7 +20,7 @@ export async function signIn(
   const { secret, lengthS } = context.sessions.open(known.of, known.who)
   context.settings.log({ name: 'signed_in', who: known.who.actor, peer: origin.peer })
   const note = context.signIns.note(known.who)
-  // For people to see. Nobody is kept out because it could not be noted.
+  // A sign-in succeeds even if its audit line cannot be written.
   if (note !== null)
     await context.holdfast.record({ action: 'sign in', ...note }, { by: known.who.actor }).catch(() => {})
   return { who: known.who, cookie: sessionCookie(origin, secret, lengthS) }
@@ -30,8 +30,7 @@ async function openSession(
   request: RouteRequest<unknown, unknown, shapes.SignInBody>,
 ): Promise<Answer<Pick<Who, 'name' | 'scopes'>>> {
   const signed = await signIn(request, request.body.token)
-  if (signed === null)
-    throw new Refusal(401, 'unauthenticated', 'this token is not known, was used before, or its time is over')
+  if (signed === null) throw new Refusal(401, 'unauthenticated', 'this token is unknown, used before, or expired')
   const { name, scopes } = signed.who
   return json({ name, scopes }, 200, { 'set-cookie': signed.cookie })
 }
@@ -76,11 +75,11 @@ export const accessRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/keys',
     name: 'createKey',
-    summary: 'Makes an API key; its secret is in this answer and nowhere else',
+    summary: 'Creates an API key; its secret is in this answer and nowhere else',
     body: shapes.newKey,
     answers: { 201: { description: 'The key and its secret', schema: shapes.createdKey } },
     answer: async ({ holdfast, who, body }) => {
-      demandAllQueues(who, 'making keys')
+      demandAllQueues(who, 'creating keys')
       return json(await holdfast.createKey(body as KeyOptions, { by: who.actor }), 201)
     },
   }),
@@ -88,7 +87,7 @@ export const accessRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/keys/{id}/revoke',
     name: 'revokeKey',
-    summary: 'Ends an API key at once',
+    summary: 'Revokes an API key immediately',
     params: idParams,
     body: nothing,
     answers: { 200: { description: 'The key', schema: shapes.apiKey } },

@@ -1,4 +1,4 @@
-// Routes about many jobs at once.
+// Routes about bulk actions.
 
 import { checkMeant } from '../../client/bulk.js'
 import { HoldfastError } from '../../core/errors.js'
@@ -13,7 +13,7 @@ import { showBulk } from '../show.js'
 import { maySee, type Who } from '../who.js'
 
 const answers = {
-  202: { description: 'Written down; upkeep does it', schema: shapes.bulk },
+  202: { description: 'Accepted; it runs in the background', schema: shapes.bulk },
   200: { description: 'What it would do', schema: shapes.dryRun },
 }
 
@@ -36,14 +36,14 @@ async function start(
   return json(showBulk(await holdfast.bulk(bulk, { by: who.actor })), 202)
 }
 
-/** Raises for a bulk action on everything that does not say so. Before the filter is kept to their queues, or to dead jobs:
- *  after that the library could not tell that none was given. */
+/** Raises for a bulk action on every job without `all` or `expected`. It runs before the filter is limited to the caller's queues
+ *  or to dead jobs: after that the library could not tell that there was no filter. */
 function demandMeant(filter: JobFilter, { all, expected, dryRun }: Partial<shapes.BulkBody>): void {
   const said = { ...(all === undefined ? {} : { all }), ...(expected === undefined ? {} : { expected }) }
   checkMeant({ action: 'cancel', filter, ...said, dryRun: dryRun === true })
 }
 
-/** Those kept to some queues see the bulk actions that are about theirs alone. */
+/** A caller limited to some queues sees only the bulk actions on these. */
 function isTheirs({ filter }: BulkView, who: Who): boolean {
   return who.queues === null || (filter.queues?.every((queue) => maySee(who, queue)) ?? false)
 }
@@ -59,7 +59,7 @@ export const bulkRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/dlq/requeue',
     name: 'requeueMany',
-    summary: 'Revives dead jobs by filter or fingerprint, at a chosen rate',
+    summary: 'Requeues dead jobs by filter or fingerprint, at a chosen rate',
     body: shapes.requeueMany,
     isCostly: true,
     answers,
@@ -75,7 +75,7 @@ export const bulkRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/bulk',
     name: 'startBulk',
-    summary: 'Does something to all jobs that match, or says to how many it would',
+    summary: 'Cancels, requeues or discards all jobs that match; a dry run counts them',
     body: shapes.newBulk,
     isCostly: true,
     answers,
@@ -100,7 +100,7 @@ export const bulkRoutes: readonly Route[] = [
     method: 'GET',
     path: '/v1/bulk/{id}',
     name: 'getBulk',
-    summary: 'How far a bulk action has come',
+    summary: 'The progress of a bulk action',
     params: idParams,
     answers: { 200: { description: 'The bulk action', schema: shapes.bulk } },
     answer: async (request) => json(showBulk(await visibleBulk(request, request.params.id))),
@@ -109,7 +109,7 @@ export const bulkRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/bulk/{id}/cancel',
     name: 'cancelBulk',
-    summary: 'Ends a bulk action; what it has done stays done',
+    summary: 'Stops a bulk action; what it has done is kept',
     params: idParams,
     body: nothing,
     answers: { 200: { description: 'The bulk action', schema: shapes.bulk } },

@@ -20,12 +20,12 @@ const DEFAULT_QUEUE = 'default'
 const one = { params: idParams, method: 'POST', body: shapes.nothing } as const
 const enqueuedAnswers = {
   201: { description: 'A new job', schema: shapes.enqueued },
-  200: { description: 'The idempotency key was taken: the job that has it', schema: shapes.enqueued },
+  200: { description: 'The existing job with the same idempotency key', schema: shapes.enqueued },
 }
 
-/** The job, for those who may see it. To others it is as if it did not exist. */
+/** The job, if the caller may see it. Otherwise the answer is that of a job that does not exist. */
 async function visibleJob(request: RouteRequest, id: string): Promise<JobView> {
-  // First whether it is theirs: a job of others must take as long as none.
+  // Visibility first, so that another caller's job takes as long as one that does not exist.
   await checkVisible(request, id)
   const job = await request.holdfast.get(id)
   if (job !== null && maySee(request.who, job.queue)) return job
@@ -38,13 +38,13 @@ function missing(id: string): HoldfastError {
   })
 }
 
-/** Raises as for a job that does not exist when it is not theirs. Costs nothing for those who see all queues. */
+/** Raises `job_not_found` when the caller may not see the job. Costs nothing for callers who see all queues. */
 async function checkVisible({ holdfast, who }: RouteRequest, id: string): Promise<void> {
   if (who.queues === null) return
   if ((await holdfast.among([id], who.queues)).length === 0) throw missing(id)
 }
 
-/** Raises `unknown_parent` for a job that comes after one of others, just as after one that does not exist. */
+/** Raises `unknown_parent` for a parent that the caller may not see, as for one that does not exist. */
 async function checkParents(
   { holdfast, who }: RouteRequest,
   bodies: readonly Pick<shapes.NewJobBody, 'after'>[],
@@ -66,11 +66,11 @@ async function checkParents(
   }
 }
 
-/** A job of a request, in the trace the request is part of. */
+/** A job of a request, as part of the request's trace. */
 function splitNewJob(body: shapes.NewJobBody, http: Request): [string, unknown, EnqueueOptions] {
   const { type, payload, ...options } = body
   const traceparent = http.headers.get('traceparent')
-  // One that cannot be read is as if there were none: that is what the standard asks for.
+  // The standard says to ignore an invalid one.
   const trace = isTraceparent(traceparent) ? { traceparent } : {}
   return [type, payload, { ...(options as unknown as EnqueueOptions), ...trace }]
 }
@@ -91,7 +91,7 @@ async function cloneJob(
   demandQueue(who, options.queue ?? job.queue)
   await checkParents(request, [body])
   await request.context.newQueues.open(who, [options.queue ?? job.queue])
-  // A definition made up from the job: it keeps the version of the payload, which an enqueue by type alone would not.
+  // A definition made from the job. It keeps the payload's version; an enqueue by type alone would not.
   const target: JobTarget = {
     type: job.type,
     queue: job.queue,
@@ -111,18 +111,19 @@ async function cloneJob(
 
 async function revealPayload(request: RouteRequest<{ id: string }>): Promise<Response> {
   const job = await visibleJob(request, request.params.id)
-  // First: a look that is not written down is worse than a line about a look that did not come about.
+  // Recorded first: a reveal without a record is worse than a record without a reveal.
   await request.holdfast.record({ action: 'reveal payload', job: job.id }, { by: request.who.actor })
   return new Response(JSON.stringify(job.payload), {
     headers: {
-      // Never a type that a browser would show: the content is somebody else's.
+      // Never a type that a browser would show: the content is not trusted.
       'content-type': 'application/octet-stream',
       'content-disposition': `attachment; filename="job-${job.id}.json"`,
     },
   })
 }
 
-/** A page. Those kept to some queues learn nothing of what was looked through: its cursor is sealed, its measures left out. */
+/** A page of jobs. A caller limited to some queues must learn nothing about others: its cursor is encrypted, and how much was
+ *  searched is left out. */
 async function listFor(
   who: Who,
   holdfast: Client,
@@ -191,7 +192,7 @@ const reading: readonly Route[] = [
     method: 'GET',
     path: '/v1/jobs/{id}/explain',
     name: 'explainJob',
-    summary: 'Why a job stands where it does',
+    summary: 'Why a job is in its state, and what to do about it',
     isCostly: true,
     params: idParams,
     answers: { 200: { description: 'The reasons', schema: shapes.explanation } },
@@ -226,7 +227,7 @@ const enqueueing: readonly Route[] = [
     summary: 'Enqueues up to 5,000 jobs in one transaction',
     body: shapes.newJobs,
     isBatch: true,
-    answers: { 200: { description: 'What became of each, in order', schema: shapes.enqueuedMany } },
+    answers: { 200: { description: 'The result for each, in order', schema: shapes.enqueuedMany } },
     answer: async (request) => {
       const { holdfast, who, body, http } = request
       for (const { queue } of body.jobs) demandQueue(who, queue ?? DEFAULT_QUEUE)
@@ -255,8 +256,8 @@ const changing: readonly Route[] = [
     ...one,
     path: '/v1/jobs/{id}/cancel',
     name: 'cancelJob',
-    summary: 'Cancels a job, or asks the worker that runs it to',
-    answers: { 200: { description: 'What came of it', schema: shapes.cancelled } },
+    summary: 'Cancels a job; a running one is asked to stop',
+    answers: { 200: { description: 'Cancelled, or its worker is asked', schema: shapes.cancelled } },
     answer: async (request) => {
       await checkVisible(request, request.params.id)
       return json(await request.holdfast.cancel(request.params.id, { by: request.who.actor }))
@@ -266,7 +267,7 @@ const changing: readonly Route[] = [
     ...one,
     path: '/v1/jobs/{id}/requeue',
     name: 'requeueJob',
-    summary: 'Revives a dead job',
+    summary: 'Requeues a dead job',
     answers: { 200: { description: 'It is ready', schema: shapes.requeued } },
     answer: requeueOne,
   }),
@@ -274,7 +275,7 @@ const changing: readonly Route[] = [
     ...one,
     path: '/dlq/{id}/requeue',
     name: 'requeueDead',
-    summary: 'Revives a dead job',
+    summary: 'Requeues a dead job',
     answers: { 200: { description: 'It is ready', schema: shapes.requeued } },
     answer: requeueOne,
   }),
@@ -282,7 +283,7 @@ const changing: readonly Route[] = [
     ...one,
     path: '/v1/jobs/{id}/discard',
     name: 'discardJob',
-    summary: 'Takes a dead job out of the dead letters',
+    summary: 'Removes a dead job from the dead letters',
     answers: { 200: { description: 'It is cancelled', schema: shapes.moved } },
     answer: async (request) => {
       await checkVisible(request, request.params.id)
@@ -295,7 +296,7 @@ const changing: readonly Route[] = [
     path: '/v1/jobs/{id}/run',
     name: 'runJob',
     summary: 'Makes a job due now',
-    answers: { 200: { description: 'Where it stands', schema: shapes.moved } },
+    answers: { 200: { description: 'The state it is in', schema: shapes.moved } },
     answer: (request) => updateJob(request, { runAt: null }),
   }),
   route({
@@ -305,7 +306,7 @@ const changing: readonly Route[] = [
     name: 'updateJob',
     summary: 'Changes the priority, time or payload of a job that waits',
     body: shapes.changes,
-    answers: { 200: { description: 'Where it stands', schema: shapes.moved } },
+    answers: { 200: { description: 'The state it is in', schema: shapes.moved } },
     answer: (request) => {
       const changes = request.body as UpdateOptions
       if (changes.payload !== undefined) for (const scope of PERMISSIONS.changePayload) demand(request.who, scope)

@@ -11,7 +11,7 @@ import { showSchedule } from '../show.js'
 import { can, demandQueue, maySee } from '../who.js'
 
 const DEFAULT_QUEUE = 'default'
-/** The most schedules that one key, or whoever else asks, may have made. */
+/** The most schedules that one caller may create. */
 const OF_ONE_MAX = 100
 
 const named = { params: nameParams, body: nothing } as const
@@ -23,7 +23,7 @@ async function show(
   return showSchedule(schedule, { who, nowMs: await context.facts.nowMs(), redact: context.settings.redact })
 }
 
-/** The schedule, for those who may see its queue. */
+/** The schedule, if the caller may see its queue. */
 async function visibleSchedule({ holdfast, who }: RouteRequest, name: string): Promise<ScheduleStatus> {
   const schedule = (await holdfast.schedules()).find((candidate) => candidate.name === name)
   if (schedule !== undefined && maySee(who, schedule.queue)) return schedule
@@ -41,18 +41,18 @@ async function setSchedule(
   const { type, ...options } = body
   demandQueue(who, body.queue ?? DEFAULT_QUEUE)
   if (who.queues !== null) {
-    // One of that name in another queue must not be taken over, nor may they learn that there is one. So those they make begin
-    // with the name of one of their queues, and others they change only when they see them.
+    // They must not take over a schedule of another queue, nor learn that it exists. So the names of new ones must begin with one
+    // of their queues, and existing ones can be changed only if visible to them.
     const known = (await holdfast.schedules()).find(({ name }) => name === params.name)
     const isTheirs = known !== undefined && maySee(who, known.queue)
     const isNamedTheirs = known === undefined && who.queues.some((queue) => params.name.startsWith(`${queue}:`))
     if (!isTheirs && !isNamedTheirs) {
       const names = who.queues.map((queue) => `${queue}:…`).join(', ')
-      throw new Refusal(403, 'forbidden', `${who.name} may not make a schedule of that name: begin it with ${names}`)
+      throw new Refusal(403, 'forbidden', `${who.name} may not create a schedule of that name: begin it with ${names}`)
     }
   }
   const wanted = { ...options, job: type } as unknown as ScheduleOptions
-  // Each is looked at and fired for as long as it is there; whoever runs the place may make any number.
+  // Each schedule costs upkeep as long as it exists. Only an admin of all queues may create any number.
   const isFree = can(who, 'admin') && who.queues === null
   const bound = isFree ? {} : { bound: { maker: who.principal, most: OF_ONE_MAX } }
   return json(await show(request, await holdfast.schedule(params.name, wanted, { by: who.actor, ...bound })))
@@ -92,7 +92,7 @@ export const scheduleRoutes: readonly Route[] = [
     method: 'PUT',
     path: '/v1/schedules/{name}',
     name: 'setSchedule',
-    summary: 'Makes a schedule, or changes the one of that name',
+    summary: 'Creates a schedule, or changes the one of that name',
     body: shapes.scheduleBody,
     answers: { 200: { description: 'The schedule', schema: shapes.schedule } },
     answer: setSchedule,
@@ -103,7 +103,7 @@ export const scheduleRoutes: readonly Route[] = [
     path: '/v1/schedules/{name}',
     name: 'removeSchedule',
     summary: 'Removes a schedule; the jobs it made stay',
-    answers: { 204: { description: 'It is gone', schema: null } },
+    answers: { 204: { description: 'It is removed', schema: null } },
     answer: async (request) => {
       await checkVisible(request, request.params.name)
       await request.holdfast.unschedule(request.params.name, { by: request.who.actor })

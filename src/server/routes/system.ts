@@ -8,22 +8,19 @@ import * as shapes from '../schemas/operating.js'
 import { showWorker } from '../show.js'
 import { can, demandAllQueues, maySee } from '../who.js'
 
-const open = { method: 'GET' } as const
-const look = { method: 'GET' } as const
-
 async function metrics({ context: { settings }, who }: RouteRequest): Promise<Response> {
   demandAllQueues(who, 'metrics')
   if (settings.metrics === null)
-    throw new Refusal(404, 'not_found', 'this server has no metrics: see the option `metrics`')
+    throw new Refusal(404, 'not_found', 'this server serves no metrics: see the option `metrics`')
   const text = await settings.metrics.render()
   return new Response(text, { headers: { 'content-type': settings.metrics.contentType } })
 }
 
-// A proxy that gathers the answer before it passes it on would hold events back.
+// A proxy that buffers the answer would delay events.
 const STREAM_HEADERS = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }
 
 async function events({ context, who, http, origin }: RouteRequest): Promise<Response> {
-  // Nobody would ever read it, nor end it.
+  // A stream for a HEAD request would never be read, nor closed.
   if (http.method === 'HEAD') return new Response(null, { headers: STREAM_HEADERS })
   const readable = context.live.follow(who, {
     address: origin.client ?? 'unknown',
@@ -39,15 +36,15 @@ async function events({ context, who, http, origin }: RouteRequest): Promise<Res
 
 const probes: readonly Route[] = [
   route({
-    ...open,
+    method: 'GET',
     path: '/healthz',
     name: 'healthz',
-    summary: 'Whether this process lives',
+    summary: 'Whether this process is alive',
     answers: { 200: { description: 'It does', schema: shapes.ok } },
     answer: async () => json({ status: 'ok' }),
   }),
   route({
-    ...open,
+    method: 'GET',
     path: '/readyz',
     name: 'readyz',
     summary: 'Whether the store answers',
@@ -58,7 +55,7 @@ const probes: readonly Route[] = [
     },
   }),
   route({
-    ...open,
+    method: 'GET',
     path: '/openapi.json',
     name: 'openApi',
     summary: 'This document',
@@ -71,7 +68,7 @@ const probes: readonly Route[] = [
 export const systemRoutes: readonly Route[] = [
   ...probes,
   route({
-    ...look,
+    method: 'GET',
     path: '/metrics',
     name: 'metrics',
     summary: 'Metrics for Prometheus',
@@ -79,7 +76,7 @@ export const systemRoutes: readonly Route[] = [
     answer: metrics,
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/workers',
     name: 'listWorkers',
     summary: 'The workers of every process',
@@ -92,7 +89,7 @@ export const systemRoutes: readonly Route[] = [
     },
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/audit',
     name: 'audit',
     summary: 'Who changed what, newest first',
@@ -105,10 +102,10 @@ export const systemRoutes: readonly Route[] = [
     },
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/warnings',
     name: 'warnings',
-    summary: 'What an operator should know',
+    summary: 'Warnings for operators',
     answers: { 200: { description: 'The worst first', schema: shapes.warnings } },
     answer: async ({ context, who }) => {
       const warnings = await context.warnings.read()
@@ -116,10 +113,10 @@ export const systemRoutes: readonly Route[] = [
     },
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/events',
     name: 'events',
-    summary: 'What changes, as server-sent events: overview, warning, bulk',
+    summary: 'Changes as server-sent events: overview, warning, bulk',
     answers: { 200: { description: 'The stream', schema: null, contentType: 'text/event-stream' } },
     answer: events,
   }),
@@ -127,8 +124,8 @@ export const systemRoutes: readonly Route[] = [
     method: 'GET',
     path: '/v1/me',
     name: 'me',
-    summary: 'Who asks, and of what server',
-    answers: { 200: { description: 'You', schema: shapes.me } },
+    summary: 'The caller and the server',
+    answers: { 200: { description: 'The caller', schema: shapes.me } },
     answer: async ({ context: { settings, facts }, who: { name, scopes, queues, via } }) => {
       const { environment, readOnly } = settings
       const { kind } = await facts.health()

@@ -34,7 +34,7 @@ export const reason: z.ZodType<DeadReason> = z
   .enum(DEAD_REASONS)
   .meta({ id: 'DeadReason', description: 'Why a job is dead' })
 
-/** A length of time as requests write it. */
+/** A duration as requests write it. */
 export const duration: z.ZodType<number | string> = z
   .union([z.number(), z.string().max(40)])
   .meta({ id: 'Duration', description: "Such as '30s', '5m', '2h', '7d', or milliseconds", example: '30s' })

@@ -30,10 +30,10 @@ const pace = {
   all: z
     .boolean()
     .optional()
-    .meta({ description: 'True when every job is meant: needed with a filter that leaves none out' }),
+    .meta({ description: 'True when every job is meant: required with a filter that matches every job' }),
   expected: whole
     .optional()
-    .meta({ description: 'How many jobs it is about, as a dry run said in `can`. When more match, nothing is done' }),
+    .meta({ description: 'How many jobs it may change, as `can` of a dry run. When more match, nothing is done' }),
   perSecond: whole.nullable().optional(),
   limit: whole.optional(),
   dryRun: z.boolean().optional(),
@@ -104,7 +104,7 @@ export const dryRun: z.ZodType<DryRun> = z
 
 export const limitQuery: Query<never, 'limit'> = z.strictObject({ limit: wholeText.optional() })
 
-/** What the route itself looks at; the rest are the library's options. */
+/** What the route itself uses; the rest are the library's options. */
 export interface ScheduleBody {
   readonly type: string
   readonly queue?: string | undefined

@@ -2,7 +2,7 @@
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { useResource } from '../../api/resource.js'
 import type { Bulk } from '../../api/types.js'
 import { jobsPath } from '../../links.js'

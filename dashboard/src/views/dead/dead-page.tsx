@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { useOverview } from '../../api/looks.js'
+import { useOverview } from '../../api/answers.js'
 import { useResource } from '../../api/resource.js'
 import type { BulkAction, DeadGroup } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'

@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { useResource } from '../../api/resource.js'
 import type { BulkAction, DeadGroup, Job } from '../../api/types.js'
 import { jobPath, jobsPath, segment } from '../../links.js'

@@ -2,8 +2,8 @@
 
 import { type ReactNode, useState } from 'react'
 import { useLocation } from 'wouter'
+import { useRights } from '../../api/answers.js'
 import { parseExact } from '../../api/exact-json.js'
-import { useRights } from '../../api/looks.js'
 import { change, request } from '../../api/request.js'
 import type { CloneBody, Enqueued, Job } from '../../api/types.js'
 import { jobPath, segment } from '../../links.js'

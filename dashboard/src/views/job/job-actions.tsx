@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { allows, type JobAction } from '../../../../src/core/states.js'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
 import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'

@@ -1,7 +1,7 @@
 // The payload with what one may do about its masked values.
 
 import { type ReactNode, useState } from 'react'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { apiUrl } from '../../api/place.js'
 import { request } from '../../api/request.js'
 import type { Job } from '../../api/types.js'

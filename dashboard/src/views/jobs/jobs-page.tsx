@@ -2,7 +2,7 @@
 
 import { type ReactNode, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
-import { useOverview, useRights } from '../../api/looks.js'
+import { useOverview, useRights } from '../../api/answers.js'
 import { ApiError } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
 import type { Count, JobSummary } from '../../api/types.js'

@@ -1,7 +1,7 @@
 // Names to offer in the filter bar: from what the page has already seen, no request of their own but two small ones.
 
 import { useMemo } from 'react'
-import { useOverview, useSchedules, useWorkers } from '../../api/looks.js'
+import { useOverview, useSchedules, useWorkers } from '../../api/answers.js'
 import type { JobSummary } from '../../api/types.js'
 import type { KnownNames } from '../../filter/suggest.js'
 

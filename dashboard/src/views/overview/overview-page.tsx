@@ -2,7 +2,7 @@
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { useOverview } from '../../api/looks.js'
+import { useOverview } from '../../api/answers.js'
 import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'

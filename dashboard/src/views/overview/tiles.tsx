@@ -1,7 +1,7 @@
 // The numbers an operator looks for first. Each leads to the jobs it counts.
 
 import type { ReactNode } from 'react'
-import { useWorkers } from '../../api/looks.js'
+import { useWorkers } from '../../api/answers.js'
 import type { Overview } from '../../api/types.js'
 import { jobsPath } from '../../links.js'
 import { countText, rateText, shortText } from '../../numbers.js'

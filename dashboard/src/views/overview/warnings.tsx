@@ -2,7 +2,7 @@
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { useWarnings } from '../../api/looks.js'
+import { useWarnings } from '../../api/answers.js'
 import type { Warning } from '../../api/types.js'
 import { deadPath, queuePath } from '../../links.js'
 import { Command } from '../../parts/copy.js'

@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
-import { useOverview, useRights } from '../../api/looks.js'
+import { useOverview, useRights } from '../../api/answers.js'
 import type { QueueOverview } from '../../api/types.js'
 import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
 import { quote } from '../../filter/terms.js'

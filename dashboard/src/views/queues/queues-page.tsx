@@ -1,7 +1,7 @@
 // All queues.
 
 import { type ReactNode, useState } from 'react'
-import { useOverview, useRights } from '../../api/looks.js'
+import { useOverview, useRights } from '../../api/answers.js'
 import { countOf } from '../../numbers.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'

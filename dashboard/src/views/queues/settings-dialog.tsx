@@ -1,7 +1,7 @@
 // Changing the settings of a queue. Fields left empty fall back to the defaults.
 
 import { type ReactNode, useState } from 'react'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
 import type { QueueOverview } from '../../api/types.js'
 import { segment } from '../../links.js'

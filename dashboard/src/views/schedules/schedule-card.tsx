@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
 import type { Enqueued, Schedule } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'

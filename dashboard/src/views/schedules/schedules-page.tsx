@@ -1,7 +1,7 @@
 // Schedules: when each fires, in plain words.
 
 import type { ReactNode } from 'react'
-import { useSchedules } from '../../api/looks.js'
+import { useSchedules } from '../../api/answers.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { ScheduleCard } from './schedule-card.js'

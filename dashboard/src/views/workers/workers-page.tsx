@@ -1,7 +1,7 @@
 // Workers: who lives, how busy each is, what it runs.
 
 import type { ReactNode } from 'react'
-import { useWorkers } from '../../api/looks.js'
+import { useWorkers } from '../../api/answers.js'
 import { countOf } from '../../numbers.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Meter } from '../../parts/meter.js'

@@ -1,12 +1,12 @@
 // Searches wait for their turn: those of one key for each other, and none for longer than it is worth an answer.
 
 import { expect, test } from 'vitest'
-import { CostlyLooks } from '../../src/server/costly-looks.js'
+import { CostlyReads } from '../../src/server/costly-reads.js'
 
 const present = new AbortController().signal
 
 /** A look that lasts until it is told to end. */
-function held(looks: CostlyLooks, who: string) {
+function held(looks: CostlyReads, who: string) {
   let end = () => {}
   const lasts = new Promise<void>((resolve) => {
     end = resolve
@@ -15,7 +15,7 @@ function held(looks: CostlyLooks, who: string) {
 }
 
 test('a search whose turn does not come in time is refused with the reason, and leaves its place', async () => {
-  const looks = new CostlyLooks(5)
+  const looks = new CostlyReads(5)
   const running = [held(looks, 'a'), held(looks, 'a')]
 
   await expect(looks.run('a', present, async () => 'found')).rejects.toMatchObject({
@@ -29,7 +29,7 @@ test('a search whose turn does not come in time is refused with the reason, and 
 })
 
 test('two searches of one key run, a third waits for them, and another key for none', async () => {
-  const looks = new CostlyLooks()
+  const looks = new CostlyReads()
   const [first, second] = [held(looks, 'a'), held(looks, 'a')]
   const order: string[] = []
   const third = looks.run('a', present, async () => order.push('a'))
