@@ -143,7 +143,11 @@ export class Holdfast extends Client {
   #closing: Promise<void> | null = null
 
   /** Made by `connect` and `openHoldfast`. */
-  constructor(deps: ClientDeps & { readonly tally: Tally }, upkeep: Upkeep | null, settings: HoldfastSettings) {
+  constructor(
+    deps: ClientDeps & { readonly store: Store; readonly tally: Tally },
+    upkeep: Upkeep | null,
+    settings: HoldfastSettings,
+  ) {
     super(deps, settings)
     this.#tally = deps.tally
     this.#store = deps.store

@@ -68,6 +68,7 @@ export type {
   QueueView,
   WorkerView,
 } from './core/job.js'
+export type { Queryable } from './core/job-store.js'
 export type { StoredError } from './core/json.js'
 export type { JobLimits } from './core/limits.js'
 export type { Logger, LogLevel } from './core/logger.js'
@@ -96,7 +97,7 @@ export type { Clock, Ports, Random, Timer, Timers } from './core/ports.js'
 export type { Backoff, RetryOptions, RetryPolicy } from './core/retry.js'
 export type { CatchUp, Overlap } from './core/schedule.js'
 export { type DeadReason, JOB_STATES, type JobState } from './core/states.js'
-export type { Queryable, Store } from './core/store.js'
+export type { Store } from './core/store.js'
 export type { JobTracer, TracedAnswer, TracedEnd, TracedEnqueue } from './core/tracer.js'
 export { type Holdfast, type HoldfastOptions, openHoldfast } from './holdfast.js'
 export { VERSION } from './version.js'

@@ -2,7 +2,7 @@
 
 import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
 import { isHoldfastError } from '../../src/core/errors.js'
-import { isFinished, isWaiting, type JobState } from '../../src/core/states.js'
+import { allows } from '../../src/core/states.js'
 import { DEFINITIONS } from './behaviours.js'
 import type { Incarnation } from './incarnation.js'
 import type { Plan } from './plan.js'
@@ -149,19 +149,13 @@ export class Actors {
   }
 
   async #operate({ holdfast }: Living, act: Extract<PlannedAct, { which: number }>): Promise<void> {
-    const states: Readonly<Record<typeof act.act, (state: JobState) => boolean>> = {
-      cancel: (state) => !isFinished(state),
-      requeue: (state) => state === 'dead',
-      discard: (state) => state === 'dead',
-      update: isWaiting,
-    }
     const all = [...this.#deps.server.memory.jobs.values()]
     // A parent that is revived is unfinished again, and its children have gone on: nothing to hold against anybody.
     const parents = new Set(all.flatMap(({ facts }) => facts.after))
     const jobs = all.filter(
       // Poison that is revived again and again would keep the run from ending, and a key that lasts for a time begins anew.
       ({ state, facts }) =>
-        states[act.act](state) &&
+        allows(state, act.act) &&
         facts.type !== 'poison' &&
         !parents.has(facts.id) &&
         (facts.idempotencyKey?.ttlMs ?? null) === null,

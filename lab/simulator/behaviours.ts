@@ -35,7 +35,7 @@ async function work(world: HandlerWorld, kind: Kind, { payload, ctx }: Work): Pr
   incarnation.tell({ ev: 'started', ...about })
   // One that settles in its own transaction ends its lease by that, and one that is given up loses it before it ends: hearing
   // of it is no loss.
-  const lease = { id: ctx.id, fence: ctx.fence, attempt: ctx.attempt }
+  const lease = { id: ctx.id, fence: ctx.fence, queue: ctx.queue, attempt: ctx.attempt }
   if (kind !== 'transactional' && kind !== 'stuck') incarnation.runs(lease, true)
   try {
     return await BEHAVIOURS[kind](world, { payload, ctx })
@@ -126,11 +126,11 @@ async function pass({ incarnation }: HandlerWorld, ctx: JobContext, ms: number):
 
 /** Applies the job's effect outside of any transaction, asking again until the store has said that it is there. */
 async function affect({ incarnation, link }: HandlerWorld, ctx: JobContext): Promise<void> {
-  const { id, fence, attempt } = ctx
+  const { id, fence, queue, attempt } = ctx
   for (;;) {
     incarnation.tell({ ev: 'effect.begin', job: id, fence })
     try {
-      await link.applyEffect({ id, fence, attempt })
+      await link.applyEffect({ id, fence, queue, attempt })
       return
     } catch {
       await sleep(incarnation.ports.timers, 100, ctx.signal)

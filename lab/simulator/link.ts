@@ -3,7 +3,8 @@
 
 import { HoldfastError } from '../../src/core/errors.js'
 import type { SettledJob } from '../../src/core/job.js'
-import type { Extension, Queryable, Store, StoreListener, Watch } from '../../src/core/store.js'
+import type { Extension, Queryable, StoreListener, Watch } from '../../src/core/job-store.js'
+import type { Store } from '../../src/core/store.js'
 import type { Chance } from './chance.js'
 import type { Incarnation } from './incarnation.js'
 import type { Effect, Server, Wake } from './server.js'

@@ -1,8 +1,8 @@
 // The order of claims, pauses and waits, held against what the memory shows at the moment of each claim: a history alone does not say
 // who else stood in line.
 
+import type { ClaimRequest } from '../../src/core/job-store.js'
 import type { JobState } from '../../src/core/states.js'
-import type { ClaimRequest } from '../../src/core/store.js'
 import type { Job, Memory } from '../../src/stores/memory/memory.js'
 import type { Violation } from '../history/verdict.js'
 import type { AppliedCall } from './truth.js'

@@ -2,8 +2,10 @@
 // listen. A call is applied at once and completely; the way to it and back is the link's (link.ts).
 
 import { HoldfastError } from '../../src/core/errors.js'
-import type { Lease, SettledJob } from '../../src/core/job.js'
-import type { Expired, SettleResult, Store } from '../../src/core/store.js'
+import { type Lease, leaseOf, type SettledJob } from '../../src/core/job.js'
+import type { SettleResult } from '../../src/core/job-store.js'
+import type { Store } from '../../src/core/store.js'
+import type { Expired } from '../../src/core/upkeep-store.js'
 import { type Memory, newMemory } from '../../src/stores/memory/memory.js'
 import { storeOver } from '../../src/stores/memory/store.js'
 import type { HistoryEvent } from '../history/events.js'
@@ -122,16 +124,17 @@ export class Server {
 
   /** Settles a job inside an open transaction: says whether the lease holds, and changes nothing before the commit. */
   settleInside(tx: string, [settled]: readonly SettledJob[], attempt: number): SettleResult[] {
-    const { id, fence } = settled!
+    const lease = leaseOf(settled!)
+    const { id, fence } = lease
     const job = this.memory.jobs.get(id)
     if (job === undefined || job.lease === null || job.fence !== fence) {
-      return [{ id, fence, result: 'lost', state: null }]
+      return [{ ...lease, result: 'lost', state: null }]
     }
-    this.#transactions.set(tx, { settled: settled!, effect: { id, fence, attempt } })
+    this.#transactions.set(tx, { settled: settled!, effect: { ...lease, attempt } })
     this.#locked.add(id)
     // Of a process that is gone, or cut off, its connection ends some time later.
     this.#timeline.after(OPEN_MS_MAX, () => this.rollback(tx))
-    return [{ id, fence, result: 'settled', state: 'succeeded' }]
+    return [{ ...lease, result: 'settled', state: 'succeeded' }]
   }
 
   /** Ends a transaction without a trace. */

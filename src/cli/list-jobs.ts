@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import type { JobList } from '../client/look.js'
 import type { JobFilter, JobSummary } from '../core/job.js'
-import { PAGE_MAX } from '../core/store.js'
+import { PAGE_MAX } from '../core/operator-store.js'
 import type { Holdfast } from '../holdfast.js'
 import { wholeNumber } from './arguments.js'
 import type { Cli } from './command.js'

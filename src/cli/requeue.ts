@@ -6,5 +6,5 @@ export const REQUEUE: Act = {
   action: 'requeue',
   past: 'requeued',
   only: { states: ['dead'] },
-  one: async (holdfast, id, by) => ({ result: 'requeued', replay: (await holdfast.requeue(id, by)).replay }),
+  one: async (holdfast, id, by) => ({ result: 'requeued', requeues: (await holdfast.requeue(id, by)).requeues }),
 }

@@ -6,8 +6,8 @@ import { readFilter } from '../core/filter.js'
 import { isEveryJob } from '../core/filter-match.js'
 import type { JobFilter } from '../core/job.js'
 import { BULK_ACTIONS, BULK_LIMIT_MAX, type BulkAction, type BulkView } from '../core/operating.js'
+import { COUNT_WINDOW_MAX, type OperatorStore, PAGE_MAX } from '../core/operator-store.js'
 import { JOB_STATES, type JobState } from '../core/states.js'
-import { COUNT_WINDOW_MAX, PAGE_MAX, type Store } from '../core/store.js'
 
 const PER_SECOND_MAX = 100_000
 const BULKS_DEFAULT = 20
@@ -87,7 +87,7 @@ function narrow(action: BulkAction, filter: JobFilter): JobFilter {
 }
 
 /** Says what a bulk action would do. */
-async function preview(store: Store, filter: JobFilter, narrowed: JobFilter): Promise<BulkPreview> {
+async function preview(store: OperatorStore, filter: JobFilter, narrowed: JobFilter): Promise<BulkPreview> {
   const [all, able] = [
     await store.count(filter, { max: COUNT_WINDOW_MAX }),
     await store.count(narrowed, { max: COUNT_WINDOW_MAX }),
@@ -97,7 +97,7 @@ async function preview(store: Store, filter: JobFilter, narrowed: JobFilter): Pr
 
 /** Writes a bulk action down, to be done by upkeep; or says what it would do. */
 export async function bulk(
-  store: Store,
+  store: OperatorStore,
   request: BulkRequest,
   { id, by }: { readonly id: string; readonly by: string },
 ): Promise<BulkView | BulkPreview> {
@@ -129,12 +129,12 @@ export interface BulksOptions {
   readonly limit?: number
 }
 
-export async function bulks(store: Store, options: BulksOptions = {}): Promise<readonly BulkView[]> {
+export async function bulks(store: OperatorStore, options: BulksOptions = {}): Promise<readonly BulkView[]> {
   checkKeys('bulks', options, ['limit'])
   return store.bulks(checkWhole('limit', options.limit ?? BULKS_DEFAULT, 1, PAGE_MAX))
 }
 
-export async function cancelBulk(store: Store, id: string, by: string): Promise<BulkView> {
+export async function cancelBulk(store: OperatorStore, id: string, by: string): Promise<BulkView> {
   const ended = await store.cancelBulk(checkId('id', id), by)
   if (ended !== null) return ended
   throw new HoldfastError('bulk_not_found', `there is no bulk action ${id}: bulks() lists the newest`, {

@@ -6,10 +6,11 @@ import { HoldfastError, show } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
 import type { Enqueued, NewJob } from '../core/job.js'
+import type { JobStore } from '../core/job-store.js'
 import type { LocalWorkers } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
+import type { OperatorStore } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 import type { JobTracer, TracedEnqueue } from '../core/tracer.js'
 import { DEFAULT_QUEUE } from './define-job.js'
 import {
@@ -36,7 +37,7 @@ import { type WaitOptions, Waits } from './wait.js'
 
 /** What a client stands on. */
 export interface ClientDeps {
-  readonly store: Store
+  readonly store: JobStore & OperatorStore
   readonly ports: Ports
   readonly events: Events
   readonly time: StoreTime
@@ -228,7 +229,7 @@ export class Client extends Operations {
     })
   }
 
-  async #write({ jobs, tx, signal }: Many): ReturnType<Store['enqueue']> {
+  async #write({ jobs, tx, signal }: Many): ReturnType<JobStore['enqueue']> {
     const { store, ports, events } = this.#deps
     if (tx !== undefined) {
       // The transaction is the caller's: after a failure it is the caller who begins it again.

@@ -5,7 +5,7 @@ import type { JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { IdempotencyKey, NewJob } from '../core/job.js'
-import type { Queryable } from '../core/store.js'
+import type { Queryable } from '../core/job-store.js'
 import { checkPriority, DEFAULT_QUEUE } from './define-job.js'
 import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
 

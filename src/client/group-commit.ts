@@ -7,9 +7,9 @@ import { HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import { heldIn, heldKeys } from '../core/held-keys.js'
 import type { ClaimedJob, Enqueued, NewJob } from '../core/job.js'
+import type { JobStore } from '../core/job-store.js'
 import { isPlain, type LocalWorkers } from '../core/offer.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 import { HeldCalls } from './held-calls.js'
 import { aborted, gaveUp } from './store-retry.js'
 import { Call, FlushRoom } from './waiting-call.js'
@@ -40,7 +40,7 @@ export interface GroupCommitOptions {
 }
 
 interface GroupCommitDeps<Result> {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   /** What a call resolves with; what this throws it rejects with. */

@@ -1,8 +1,8 @@
 // API keys, remembered for a few seconds: every request asks for one, and the store should not have to answer each time.
 
 import type { ApiKey } from '../core/operating.js'
+import type { OperatorStore } from '../core/operator-store.js'
 import type { Clock } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 
 /** How long a key is taken as it was found. One that another process revokes holds this long at most. */
 const KEY_KEPT_MS = 5_000
@@ -26,7 +26,7 @@ export class KeyCache {
   }
 
   /** The key of an id. Those who ask for the same one at the same time share a question to the store. */
-  find(store: Store, id: string): Promise<FoundKey | null> {
+  find(store: OperatorStore, id: string): Promise<FoundKey | null> {
     const nowMs = this.#clock.monotonic()
     const known = this.#kept.get(id)
     if (known !== undefined && known.untilMs > nowMs) return known.key

@@ -5,8 +5,8 @@ import { checkChoice, checkDate, checkKeys, checkName, checkText } from '../core
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import { type ApiKey, KEY_SCOPES, type KeyScope } from '../core/operating.js'
+import type { OperatorStore } from '../core/operator-store.js'
 import type { Random } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 import type { KeyCache } from './key-cache.js'
 
 const NAME_LENGTH_MAX = 100
@@ -37,7 +37,12 @@ export interface CreatedKey {
   readonly secret: string
 }
 
-export async function createKey(store: Store, options: KeyOptions, by: string, random: Random): Promise<CreatedKey> {
+export async function createKey(
+  store: OperatorStore,
+  options: KeyOptions,
+  by: string,
+  random: Random,
+): Promise<CreatedKey> {
   checkKeys('createKey', options, ['name', 'scopes', 'queues', 'expiresIn', 'expiresAt'])
   const name = checkText('name', options.name, NAME_LENGTH_MAX)
   const scopes = checkScopes(options.scopes)
@@ -67,7 +72,10 @@ function checkQueues(queues: unknown): readonly string[] | null {
   return [...new Set(queues.map((queue) => checkName('queue', queue)))]
 }
 
-async function resolveExpiry(store: Store, { expiresIn = null, expiresAt = null }: KeyOptions): Promise<number | null> {
+async function resolveExpiry(
+  store: OperatorStore,
+  { expiresIn = null, expiresAt = null }: KeyOptions,
+): Promise<number | null> {
   if (expiresIn !== null && expiresAt !== null) {
     throw new HoldfastError('invalid_option', 'expiresIn and expiresAt both say when the key ends: give one of them')
   }
@@ -87,7 +95,7 @@ function hashOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
 
-export async function revokeKey(store: Store, id: string, by: string): Promise<ApiKey> {
+export async function revokeKey(store: OperatorStore, id: string, by: string): Promise<ApiKey> {
   const revoked = await store.revokeKey(checkText('id', id, NAME_LENGTH_MAX), by)
   if (revoked !== null) return revoked
   throw new HoldfastError('key_not_found', `there is no API key ${show(id)}: keys() lists those there are`, {
@@ -97,7 +105,7 @@ export async function revokeKey(store: Store, id: string, by: string): Promise<A
 
 /** The key a secret belongs to, or null: also when it is revoked, or its time is over by `nowMs`, the store's time. */
 export async function authenticate(
-  store: Store,
+  store: OperatorStore,
   secret: unknown,
   { cache, nowMs }: { readonly cache: KeyCache; readonly nowMs: number },
 ): Promise<ApiKey | null> {

@@ -17,8 +17,8 @@ import {
   type SeriesPoint,
   type StoreHealth,
 } from '../core/operating.js'
+import { COUNT_WINDOW_MAX, type OperatorStore, PAGE_MAX } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
-import { COUNT_WINDOW_MAX, PAGE_MAX, type Store } from '../core/store.js'
 import { FILTER_OPTIONS, type FilterOptions, resolveFilter } from './filter-options.js'
 import { refusal } from './refusals.js'
 
@@ -51,7 +51,7 @@ export interface JobList {
   readonly searchedTo: Date | null
 }
 
-export async function list(store: Store, options: ListOptions = {}): Promise<JobList> {
+export async function list(store: OperatorStore, options: ListOptions = {}): Promise<JobList> {
   checkKeys('list', options, [...FILTER_OPTIONS, 'limit', 'cursor', 'signal'])
   const limit = checkWhole('limit', options.limit ?? LIST_LIMIT_DEFAULT, 1, PAGE_MAX)
   const before = options.cursor == null ? null : checkId('cursor', options.cursor)
@@ -73,7 +73,7 @@ export interface CountOptions extends FilterOptions {
   readonly signal?: AbortSignal
 }
 
-export async function count(store: Store, options: CountOptions = {}): Promise<CountResult> {
+export async function count(store: OperatorStore, options: CountOptions = {}): Promise<CountResult> {
   checkKeys('count', options, [...FILTER_OPTIONS, 'max', 'signal'])
   const max = checkWhole('max', options.max ?? COUNT_WINDOW_MAX, 1, COUNT_WINDOW_MAX)
   return store.count(resolveFilter(options), { max, signal: options.signal })
@@ -120,7 +120,7 @@ export interface SeriesOptions {
   readonly step?: Duration
 }
 
-export async function series(store: Store, options: SeriesOptions = {}): Promise<readonly SeriesPoint[]> {
+export async function series(store: OperatorStore, options: SeriesOptions = {}): Promise<readonly SeriesPoint[]> {
   checkKeys('series', options, ['queue', 'since', 'step'])
   const queue = options.queue === undefined ? null : checkName('queue', options.queue)
   const backMs = durationMs(options.since ?? '1h', { name: 'since', minMs: BUCKET_MS, maxMs: SERIES_KEPT_MS })
@@ -143,7 +143,7 @@ export interface DeadGroupsOptions {
   readonly signal?: AbortSignal
 }
 
-export async function deadGroups(store: Store, options: DeadGroupsOptions = {}): Promise<readonly DeadGroup[]> {
+export async function deadGroups(store: OperatorStore, options: DeadGroupsOptions = {}): Promise<readonly DeadGroup[]> {
   checkKeys('deadGroups', options, ['queue', 'limit', 'signal'])
   const limit = checkWhole('limit', options.limit ?? GROUPS_DEFAULT, 1, DEAD_GROUPS_MAX)
   const queue = options.queue === undefined ? null : checkName('queue', options.queue)
@@ -156,7 +156,7 @@ export interface ExplainOptions {
 }
 
 /** Why a job stands where it does. Raises `job_not_found`. */
-export async function explain(store: Store, id: string, options: ExplainOptions = {}): Promise<Explanation> {
+export async function explain(store: OperatorStore, id: string, options: ExplainOptions = {}): Promise<Explanation> {
   checkKeys('explain', options, ['queues'])
   const { queues = null } = options
   const standing = await store.standing(checkId('id', id))
@@ -176,7 +176,7 @@ export interface AuditOptions {
   readonly job?: string
 }
 
-export async function audit(store: Store, options: AuditOptions = {}): Promise<AuditPage> {
+export async function audit(store: OperatorStore, options: AuditOptions = {}): Promise<AuditPage> {
   checkKeys('audit', options, ['before', 'limit', 'action', 'actor', 'job'])
   const { before, limit, action, actor, job } = options
   return store.audit({
@@ -192,7 +192,7 @@ export async function audit(store: Store, options: AuditOptions = {}): Promise<A
 export type AuditNote = Omit<AuditRecord, 'actor'>
 
 /** Writes a line into the audit log; the calls of this client that change something do so by themselves. */
-export async function record(store: Store, note: AuditNote, actor: string): Promise<void> {
+export async function record(store: OperatorStore, note: AuditNote, actor: string): Promise<void> {
   checkKeys('record', note, ['action', 'job', 'target', 'details'])
   const { action, job = null, target = null, details = null } = note
   checkText('action', action, ACTION_LENGTH_MAX)
@@ -209,7 +209,7 @@ export interface Health extends StoreHealth {
   readonly roundTripMs: number
 }
 
-export async function health(store: Store, { clock }: Ports): Promise<Health> {
+export async function health(store: OperatorStore, { clock }: Ports): Promise<Health> {
   const askedMs = clock.monotonic()
   const storeMs = await store.now()
   const roundTripMs = clock.monotonic() - askedMs

@@ -6,8 +6,8 @@ import { HoldfastError, show } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
 import type { JobFilter, QueueSettings } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
+import { type JobChanges, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
 import type { JobState } from '../core/states.js'
-import { type JobChanges, PAGE_MAX, type Refused, type Store } from '../core/store.js'
 import { checkPriority } from './define-job.js'
 import { type FilterOptions, resolveFilter } from './filter-options.js'
 import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
@@ -35,7 +35,7 @@ export interface Cancelled {
   readonly result: 'cancelled' | 'asked'
 }
 
-export async function cancel(store: Store, id: string, options?: ByOption): Promise<Cancelled> {
+export async function cancel(store: OperatorStore, id: string, options?: ByOption): Promise<Cancelled> {
   const by = resolveBy('cancel', options)
   const [result] = await store.cancel([checkId('id', id)], by)
   if (result!.result === 'refused' || result!.result === 'missing') {
@@ -44,7 +44,7 @@ export async function cancel(store: Store, id: string, options?: ByOption): Prom
   return { id, result: result!.result }
 }
 
-export async function discard(store: Store, id: string, options?: ByOption): Promise<void> {
+export async function discard(store: OperatorStore, id: string, options?: ByOption): Promise<void> {
   const by = resolveBy('discard', options)
   const [result] = await store.discard([checkId('id', id)], by)
   if (result!.result === 'refused' || result!.result === 'missing') {
@@ -56,14 +56,14 @@ export async function discard(store: Store, id: string, options?: ByOption): Pro
 export interface Requeued {
   readonly id: string
   /** How often the job has been revived by now: 1 for the first time. */
-  readonly replay: number
+  readonly requeues: number
 }
 
-export async function requeueOne(store: Store, id: string, options?: ByOption): Promise<Requeued> {
+export async function requeueOne(store: OperatorStore, id: string, options?: ByOption): Promise<Requeued> {
   const by = resolveBy('requeue', options)
   const [result] = await store.requeue([checkId('id', id)], by)
   if (result!.result !== 'requeued') throw refusal(result!, { verb: 'requeued', only: 'a dead job can be' })
-  return { id, replay: result!.replay }
+  return { id, requeues: result!.requeues }
 }
 
 /** Which dead jobs to revive. */
@@ -84,7 +84,11 @@ export interface RequeuedMany {
 }
 
 /** Revives dead jobs page by page, newest first, so that no call of the store grows with their number. */
-export async function requeueMany(store: Store, request: RequeueMany, options?: ByOption): Promise<RequeuedMany> {
+export async function requeueMany(
+  store: OperatorStore,
+  request: RequeueMany,
+  options?: ByOption,
+): Promise<RequeuedMany> {
   checkKeys('requeue', request, ['filter', 'limit'])
   const filter = deadOnly(request.filter)
   const by = resolveBy('requeue', options)
@@ -139,7 +143,7 @@ export interface Updated {
 }
 
 export async function update(
-  store: Store,
+  store: OperatorStore,
   id: string,
   changes: UpdateOptions,
   { by, payloadBytesMax }: { readonly by: string; readonly payloadBytesMax: number },

@@ -5,9 +5,10 @@ import { checkId, checkName, isId } from '../core/check.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Explanation } from '../core/explain.js'
 import type { JobView, QueueStats, QueueView, WorkerView } from '../core/job.js'
+import type { JobStore } from '../core/job-store.js'
 import type { ApiKey, AuditPage, BulkView, CountResult, DeadGroup, Overview, SeriesPoint } from '../core/operating.js'
+import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
-import type { ScheduleBound, Store } from '../core/store.js'
 import * as bulk from './bulk.js'
 import { KeyCache } from './key-cache.js'
 import * as keys from './keys.js'
@@ -19,7 +20,7 @@ import type { StoreTime } from './store-time.js'
 
 /** What these calls stand on. */
 export interface OperationsDeps {
-  readonly store: Store
+  readonly store: JobStore & OperatorStore
   readonly ports: Ports
   readonly time: StoreTime
   readonly payloadBytesMax: number
@@ -46,7 +47,7 @@ export class Operations {
   }
 
   /** The store, unless this is closed. */
-  protected open(): Store {
+  protected open(): JobStore & OperatorStore {
     if (this.#isClosed) throw new HoldfastError('closed', 'this client is closed: connect again')
     return this.#deps.store
   }

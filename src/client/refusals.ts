@@ -1,8 +1,8 @@
 // What the store refused on one job, said as an error.
 
 import { HoldfastError } from '../core/errors.js'
+import type { Missing, Refused } from '../core/operator-store.js'
 import { isFinished, type JobState } from '../core/states.js'
-import type { Missing, Refused } from '../core/store.js'
 
 /** What was asked, and which jobs it is for. */
 export interface Asked {

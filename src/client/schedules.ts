@@ -5,8 +5,8 @@ import { parseCron } from '../core/cron.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob, Schedule, ScheduleView } from '../core/job.js'
+import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
 import { type CatchUp, jobOfSchedule, type Overlap } from '../core/schedule.js'
-import type { ScheduleBound, Store } from '../core/store.js'
 import { checkPriority } from './define-job.js'
 import { startingTerms } from './enqueue-options.js'
 import { LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './limit-options.js'
@@ -77,7 +77,7 @@ interface SetTerms {
 
 /** Creates or changes a schedule. Raises `invalid_schedule` for an expression that is none or has no time to come. */
 export async function setSchedule<Input>(
-  store: Store,
+  store: OperatorStore,
   name: string,
   options: ScheduleOptions<Input>,
   { by, payloadBytesMax, bound }: SetTerms,
@@ -124,7 +124,7 @@ function checkScheduleTags(tags: readonly string[]): readonly string[] {
 }
 
 /** All schedules, by name. */
-export async function schedules(store: Store): Promise<readonly ScheduleStatus[]> {
+export async function schedules(store: OperatorStore): Promise<readonly ScheduleStatus[]> {
   return (await store.schedules()).map(showSchedule)
 }
 
@@ -132,16 +132,16 @@ function showSchedule(view: ScheduleView): ScheduleStatus {
   return { ...view, payload: JSON.parse(view.payload) }
 }
 
-export async function removeSchedule(store: Store, name: string, by: string): Promise<void> {
+export async function removeSchedule(store: OperatorStore, name: string, by: string): Promise<void> {
   if (!(await store.removeSchedule(checkName('schedule', name), by))) throw notFound(name)
 }
 
-export async function pauseSchedule(store: Store, name: string, by: string): Promise<void> {
+export async function pauseSchedule(store: OperatorStore, name: string, by: string): Promise<void> {
   if (!(await store.pauseSchedule(checkName('schedule', name), by))) throw notFound(name)
 }
 
 /** Lets it fire again, from its next time on: what fell into the pause is not made up for. */
-export async function resumeSchedule(store: Store, name: string, by: string): Promise<void> {
+export async function resumeSchedule(store: OperatorStore, name: string, by: string): Promise<void> {
   const schedule = await find(store, name)
   // Resuming one that fires already would move its next time past a tick that is due at this moment.
   if (!schedule.paused) return
@@ -150,14 +150,14 @@ export async function resumeSchedule(store: Store, name: string, by: string): Pr
 }
 
 /** The job of a run by hand: the schedule's settings, and a tag that says where it came from. */
-export async function scheduledJob(store: Store, name: string, id: string): Promise<NewJob> {
+export async function scheduledJob(store: OperatorStore, name: string, id: string): Promise<NewJob> {
   const job = jobOfSchedule(await find(store, name), id)
   return { ...job, tags: checkTags([...job.tags, `schedule:${name}`.slice(0, TAG_LENGTH_MAX)]) }
 }
 
 /** The next times of a schedule or an expression, from the store's time on; fewer when the expression has no more. */
 export async function nextRuns(
-  store: Store,
+  store: OperatorStore,
   source: string | CronOptions,
   count: number = RUNS_DEFAULT,
 ): Promise<readonly Date[]> {
@@ -184,7 +184,7 @@ function nextTimes({ cron, zone }: Required<CronOptions>, nowMs: number, count: 
   throw new HoldfastError('invalid_schedule', `cron ${show(cron)} has no time to come: no such date exists`)
 }
 
-async function find(store: Store, name: string): Promise<ScheduleView> {
+async function find(store: OperatorStore, name: string): Promise<ScheduleView> {
   checkName('schedule', name)
   const schedule = (await store.schedules()).find((candidate) => candidate.name === name)
   if (schedule === undefined) throw notFound(name)

@@ -5,8 +5,8 @@ import { showMs } from '../core/duration.js'
 import { HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { Enqueued, NewJob } from '../core/job.js'
+import type { JobStore } from '../core/job-store.js'
 import { type Ports, sleep } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 
 /** Whether a job reached the store: `unknown` once it was sent and no answer came. */
 export type Written = 'no' | 'unknown'
@@ -26,7 +26,7 @@ export function gaveUp(jobs: readonly NewJob[], written: Written, timeoutMs: num
 }
 
 interface RetryDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
 }

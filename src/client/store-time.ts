@@ -1,25 +1,25 @@
 // The store's time as well as this process knows it, for ids. No decision about a job depends on it.
 
+import type { JobStore } from '../core/job-store.js'
 import type { Clock } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 
 // Ordinary clocks drift some 50 ppm: 3 ms in a minute, far less than matters to the order of ids.
 const REFRESH_MS = 60_000
 
 /** The difference between the store's clock and this process's monotonic one. */
 export class StoreTime {
-  readonly #store: Store
+  readonly #store: JobStore
   readonly #clock: Clock
   #offsetMs = 0
   #readAtMs = 0
 
-  private constructor(store: Store, clock: Clock) {
+  private constructor(store: JobStore, clock: Clock) {
     this.#store = store
     this.#clock = clock
   }
 
   /** Reads the store's clock once; raises what the store raises when it cannot be reached. */
-  static async read(store: Store, clock: Clock): Promise<StoreTime> {
+  static async read(store: JobStore, clock: Clock): Promise<StoreTime> {
     const time = new StoreTime(store, clock)
     await time.#read()
     return time

@@ -4,15 +4,16 @@
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
 import type { SettledJob } from '../core/job.js'
+import { BATCH_MAX } from '../core/job-store.js'
 import { NO_TALLY, type QueueTally, type TallySink } from '../core/operating.js'
 import type { Ports, Timer } from '../core/ports.js'
 import type { JobState } from '../core/states.js'
-import { BATCH_MAX, type Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 
 const TOLD_EVERY_MS = 5_000
 
 export interface TallyDeps {
-  readonly store: Store
+  readonly store: UpkeepStore
   readonly ports: Ports
   readonly emit: Emit
 }

@@ -6,9 +6,9 @@ import { Contact } from '../core/contact.js'
 import { type Duration, durationMs, showMs } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { HoldfastEvent } from '../core/events.js'
+import type { Ending, JobStore } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
 import { isFinished } from '../core/states.js'
-import type { Ending, Store } from '../core/store.js'
 import { checkSignal } from './enqueue-options.js'
 import type { Events } from './events.js'
 
@@ -32,7 +32,7 @@ export interface WaitOptions {
 }
 
 interface WaitDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly events: Events
 }

@@ -2,8 +2,8 @@
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from './duration.js'
+import type { Queryable } from './job-store.js'
 import type { JobLimits } from './limits.js'
-import type { Queryable } from './store.js'
 
 /** Why a handler's signal fired: the `reason` of the signal is a HoldfastError with the matching code. */
 export type AbortCause = 'cancelled' | 'timed_out' | 'lease_lost' | 'shutdown'

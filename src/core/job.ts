@@ -47,21 +47,27 @@ export type Enqueued =
   /** Nothing was written for this one: a job it comes after does not exist. */
   | { readonly id: string; readonly unknownParent: string }
 
-/** A claim on a job: its id and the number of that claim. Everything a worker writes matches both. */
+/** A claim on a job: its id and the number of that claim. Everything a worker writes matches both. The queue is where a store that
+ *  keeps queues apart finds the job. */
 export interface Lease {
   readonly id: string
   /** Grows with every claim of the job, also across a failover that lost the last commits. */
   readonly fence: number
+  readonly queue: string
+}
+
+/** The lease alone, of anything that carries one. */
+export function leaseOf({ id, fence, queue }: Lease): Lease {
+  return { id, fence, queue }
 }
 
 /** What tells leases apart, those of one job too. */
-export function leaseName({ id, fence }: Lease): string {
+export function leaseName({ id, fence }: Pick<Lease, 'id' | 'fence'>): string {
   return `${id} ${fence}`
 }
 
 /** A job in the hands of a worker. */
 export interface ClaimedJob extends Lease {
-  readonly queue: string
   readonly type: string
   /** JSON text. */
   readonly payload: string
@@ -82,7 +88,6 @@ export interface ClaimedJob extends Lease {
 
 /** A lease that ran out, with what is needed to decide about its job. */
 export interface ExpiredJob extends Lease {
-  readonly queue: string
   readonly type: string
   readonly worker: string
   readonly attempt: number
@@ -98,7 +103,6 @@ export interface ExpiredJob extends Lease {
 
 /** One settlement on its way to the store. */
 export interface SettledJob extends Lease {
-  readonly queue: string
   readonly settlement: Settlement
   /** JSON text of the handler's result, or null. */
   readonly result: string | null
@@ -162,12 +166,12 @@ export interface JobView {
   readonly onParentDead: 'cancel' | 'run'
   /** The schedule and tick that made it, or null. */
   readonly schedule: { readonly name: string; readonly tick: Date } | null
-  /** Each time an operator revived it, oldest first. */
-  readonly replays: readonly { readonly number: number; readonly at: Date; readonly by: string }[]
+  /** Each time an operator requeued it, oldest first. */
+  readonly requeues: readonly { readonly number: number; readonly at: Date; readonly by: string }[]
 }
 
 /** A job in a list: without what makes it heavy. */
-export type JobSummary = Omit<JobView, 'attempts' | 'logs' | 'progress' | 'result' | 'replays' | 'payload'>
+export type JobSummary = Omit<JobView, 'attempts' | 'logs' | 'progress' | 'result' | 'requeues' | 'payload'>
 
 /** A value at a path of a payload. */
 export type JsonScalar = string | number | boolean | null

@@ -31,10 +31,10 @@ export function showOverview({ queues, total, isExact, nowMs }: Overview, who: W
 }
 
 /** A job with its secrets masked. Without the scope `read:payload`, the whole payload and result are masked. */
-export function showJob({ replays, ...job }: JobView, who: Who, extra: MaskPlace | null): Shown<jobs.Job> {
+export function showJob(job: JobView, who: Who, extra: MaskPlace | null): Shown<jobs.Job> {
   const isSecret = secretPlaces(job, extra)
   const progress = mask('progress', job.progress, isSecret)
-  const shown = { ...job, requeues: replays, progress: progress.value }
+  const shown = { ...job, progress: progress.value }
   if (!can(who, 'read:payload')) {
     const redacted = ['payload', ...(job.result === null ? [] : ['result'])]
     const result = job.result === null ? null : MASK

@@ -2,7 +2,7 @@
 
 import type { Emit } from '../core/events.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
 // Batches of one turn: after them promote and the others have their say.
@@ -13,7 +13,7 @@ const WAIT_MS = 250
 const IDLE_WAIT_MS = 10_000
 
 export interface BulkDeps {
-  readonly store: Store
+  readonly store: UpkeepStore
   readonly ports: Ports
   readonly emit: Emit
 }
@@ -32,6 +32,6 @@ export async function stepBulks({ store, ports, emit }: BulkDeps): Promise<numbe
 }
 
 /** True when an action waits for its pace. */
-async function hasOpen(store: Store): Promise<boolean> {
+async function hasOpen(store: UpkeepStore): Promise<boolean> {
   return (await store.bulks(10)).some(({ state }) => state === 'waiting' || state === 'running')
 }

@@ -7,7 +7,7 @@ import type { NewJob, Schedule } from '../core/job.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import { jobOfSchedule, LATE_AFTER_MS, ticksDue } from '../core/schedule.js'
-import type { DueSchedules, Fired, Store } from '../core/store.js'
+import type { DueSchedules, Fired, UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
 const BATCH = 50
@@ -26,7 +26,7 @@ const LATE_QUEUES_MAX = 100
 type DueSchedule = DueSchedules['schedules'][number]
 
 export interface FireDeps {
-  readonly store: Store
+  readonly store: UpkeepStore
   readonly ports: Ports
   readonly emit: Emit
   readonly tally?: TallySink
@@ -139,7 +139,6 @@ export class Fire {
   }
 
   #tell({ name, queue }: Schedule, ticks: readonly { tickMs: number; job: NewJob }[], { jobs }: Fired): void {
-    if (jobs.length > 0) this.#deps.store.wake([queue])
     this.#deps.tally?.enqueued(queue, jobs.length)
     const made = new Set(jobs)
     for (const { tickMs, job } of ticks) {

@@ -4,7 +4,7 @@
 import type { Emit } from '../core/events.js'
 import { describeHorizon } from '../core/horizon.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
 const LOOK_MS = 10_000
@@ -15,10 +15,10 @@ const AGAIN_MS = 60_000
 
 /** The watch of one process. */
 export class HorizonWatch {
-  readonly #deps: { readonly store: Store; readonly ports: Ports; readonly emit: Emit }
+  readonly #deps: { readonly store: UpkeepStore; readonly ports: Ports; readonly emit: Emit }
   #saidAtMs: number | null = null
 
-  constructor(deps: { readonly store: Store; readonly ports: Ports; readonly emit: Emit }) {
+  constructor(deps: { readonly store: UpkeepStore; readonly ports: Ports; readonly emit: Emit }) {
     this.#deps = deps
   }
 

@@ -2,7 +2,7 @@
 
 import type { Emit } from '../core/events.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 import { PromotePace } from './promote-pace.js'
 
@@ -16,10 +16,10 @@ const IDLE_WAIT_MS = 4_000
 
 /** Promotes in one process. */
 export class Promote {
-  readonly #deps: { readonly store: Store; readonly ports: Ports; readonly emit: Emit }
+  readonly #deps: { readonly store: UpkeepStore; readonly ports: Ports; readonly emit: Emit }
   readonly #pace: PromotePace
 
-  constructor(deps: { readonly store: Store; readonly ports: Ports; readonly emit: Emit }) {
+  constructor(deps: { readonly store: UpkeepStore; readonly ports: Ports; readonly emit: Emit }) {
     this.#deps = deps
     this.#pace = new PromotePace(deps.ports)
   }
@@ -34,11 +34,10 @@ export class Promote {
     const { store, ports, emit } = this.#deps
     let count = 0
     for (let calls = 0; calls < CALLS_MAX; calls++) {
-      const { promoted, queues, nextDueMs, lateMs } = await store.promote(BATCH)
+      const { promoted, nextDueMs, lateMs } = await store.promote(BATCH)
       this.#pace.learn({ promoted, lateMs })
       count += promoted
       if (promoted > 0) {
-        store.wake(queues)
         emit({ name: 'job.promoted', count: promoted })
       }
       if (promoted >= BATCH) continue

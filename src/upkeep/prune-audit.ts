@@ -2,7 +2,7 @@
 
 import { isHoldfastError } from '../core/errors.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
 /** However young: so many lines are some gigabytes, and nobody reads that far back. */
@@ -12,7 +12,7 @@ const WAIT_MS = 600_000
 const SOON_MS = 1_000
 
 interface PruneAuditDeps {
-  readonly store: Store
+  readonly store: UpkeepStore
   readonly ports: Ports
   readonly keptMs: number
 }

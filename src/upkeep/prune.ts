@@ -3,7 +3,7 @@
 import { isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { Ports } from '../core/ports.js'
-import type { PostponedDay, Store } from '../core/store.js'
+import type { PostponedDay, UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
 const WAIT_MS = 60_000
@@ -13,7 +13,7 @@ const GO_ON_MS = 250
 const AGAIN_MS = 60 * 60_000
 
 export interface PruneDeps {
-  readonly store: Store
+  readonly store: UpkeepStore
   readonly ports: Ports
   readonly emit: Emit
   readonly retentionMs: number

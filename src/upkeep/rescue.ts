@@ -5,11 +5,12 @@ import { decide, type Settlement } from '../core/decide.js'
 import { showMs } from '../core/duration.js'
 import type { Emit } from '../core/events.js'
 import type { ExpiredJob, SettledJob } from '../core/job.js'
+import type { SettleResult } from '../core/job-store.js'
 import type { StoredError } from '../core/json.js'
 import { resolveLimits } from '../core/limits.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
-import type { SettleResult, Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 import { RescueHold } from './rescue-hold.js'
 
@@ -19,7 +20,7 @@ const CALLS_MAX = 10
 const WAIT_MS = 2_000
 
 export interface RescueDeps {
-  readonly store: Store
+  readonly store: UpkeepStore
   readonly ports: Ports
   readonly emit: Emit
   readonly holdMs: number
@@ -82,15 +83,12 @@ export class Rescue {
       throw error
     }
     const byId = new Map(answers.map((answer) => [answer.id, answer]))
-    const queues = new Set<string>()
     for (const { job, settled } of decided) {
       const answer = byId.get(job.id)
       // Lost: another process was first, or the worker extended after all.
       if (answer?.result !== 'settled') continue
-      if (answer.state === 'ready') queues.add(job.queue)
       this.#tell(job, settled.settlement, answer)
     }
-    if (queues.size > 0) store.wake([...queues])
   }
 
   #tell(job: ExpiredJob, settlement: Settlement, { state }: SettleResult): void {

@@ -2,11 +2,11 @@
 
 import { BUCKET_MS } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
 /** Takes a sample unless there is one, and returns how long to wait. */
-export async function sampleOnce({ store, ports }: { store: Store; ports: Ports }): Promise<number> {
+export async function sampleOnce({ store, ports }: { store: UpkeepStore; ports: Ports }): Promise<number> {
   await store.sample()
   return jittered(BUCKET_MS, ports)
 }

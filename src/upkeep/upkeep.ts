@@ -17,7 +17,7 @@ import { type Duration, durationMs } from '../core/duration.js'
 import type { Emit } from '../core/events.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
-import type { Store } from '../core/store.js'
+import type { UpkeepStore } from '../core/upkeep-store.js'
 import { stepBulks } from './bulk.js'
 import { watchDurability } from './durability.js'
 import { Fire } from './fire.js'
@@ -47,7 +47,7 @@ const UPKEEP_DEFAULTS = {
 } as const satisfies Required<UpkeepOptions>
 
 export interface UpkeepDeps {
-  readonly store: Store
+  readonly store: UpkeepStore
   readonly ports: Ports
   readonly emit: Emit
   /** Counts what upkeep does. */

@@ -4,8 +4,9 @@
 
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
+import { leaseOf } from '../core/job.js'
+import { BATCH_MAX, type JobStore, type Watch } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
-import { BATCH_MAX, type Store, type Watch } from '../core/store.js'
 import type { HeldJob } from './held-job.js'
 import type { Slots } from './slots.js'
 
@@ -16,7 +17,7 @@ const IDS_MAX = 1_000
 const ID_LENGTH = 36
 
 export interface CancelHintsDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   readonly slots: Slots
@@ -81,7 +82,7 @@ export class CancelHints {
   }
 
   async #askStore(meant: readonly HeldJob[]): Promise<void> {
-    const leases = meant.map(({ id, fence }) => ({ id, fence }))
+    const leases = meant.map(leaseOf)
     try {
       for (let from = 0; from < leases.length; from += BATCH_MAX) {
         this.#deps.onWatched(await this.#deps.store.watch(leases.slice(from, from + BATCH_MAX)))

@@ -4,9 +4,9 @@ import type { JobContext } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
+import type { JobStore, Queryable } from '../core/job-store.js'
 import { encodeResult } from '../core/json.js'
 import type { Clock } from '../core/ports.js'
-import type { Queryable, Store } from '../core/store.js'
 import type { JobTracer } from '../core/tracer.js'
 import type { FailableContext } from './current-job.js'
 import type { HeldJob } from './held-job.js'
@@ -16,7 +16,7 @@ import type { StoreTime } from './store-time.js'
 
 /** What running jobs share. */
 export interface RunScope {
-  readonly store: Store
+  readonly store: JobStore
   readonly clock: Clock
   readonly storeTime: StoreTime
   readonly emit: Emit

@@ -4,9 +4,9 @@
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
 import type { ClaimedJob, NewJob } from '../core/job.js'
+import type { JobStore } from '../core/job-store.js'
 import { isPlain, type Offer } from '../core/offer.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 import { ClaimPace } from './claim-pace.js'
 import { ClaimSize } from './claim-size.js'
 import type { WorkerSettings } from './options.js'
@@ -23,7 +23,7 @@ const OFFER_WAIT_MS = 10
 const REFILL_PART = 8
 
 export interface FetcherDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   readonly hasListeners: () => boolean

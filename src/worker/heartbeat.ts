@@ -5,8 +5,8 @@ import { existsSync } from 'node:fs'
 import { Worker as Thread } from 'node:worker_threads'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit, HoldfastEvent } from '../core/events.js'
+import type { ExtenderSpec, JobStore } from '../core/job-store.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
-import type { ExtenderSpec, Store } from '../core/store.js'
 import { HEARTBEAT_CODE } from './heartbeat-code.js'
 import { BLOCKED_AFTER_MS, type KeeperReport, LeaseKeeper, tickMs } from './lease-keeper.js'
 import type { LeaseTable } from './lease-table.js'
@@ -18,7 +18,7 @@ const RESTART_AFTER_MS = 200
 const CLOSE_MS_MAX = 1_000
 
 export interface HeartbeatDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   readonly table: LeaseTable
@@ -86,7 +86,7 @@ export class Heartbeat {
 
   #startThread(extender: ExtenderSpec): void {
     const { table, leaseMs, heartbeatMs } = this.#deps
-    const start: HeartbeatThreadStart = { buffer: table.buffer, extender, leaseMs, heartbeatMs }
+    const start: HeartbeatThreadStart = { buffer: table.buffer, queues: table.queues, extender, leaseMs, heartbeatMs }
     this.#starts++
     const { source, isCode } = threadSource()
     const thread = new Thread(source, {

@@ -22,6 +22,7 @@ const CODES: Readonly<Record<AbortCause, ErrorCode>> = {
 export class HeldJob implements Lease, DecidedJob {
   readonly id: string
   readonly fence: number
+  readonly queue: string
   readonly job: ClaimedJob
   readonly handler: Handler
   readonly attempt: number
@@ -59,6 +60,7 @@ export class HeldJob implements Lease, DecidedJob {
   ) {
     this.id = job.id
     this.fence = job.fence
+    this.queue = job.queue
     this.job = job
     this.handler = handler
     this.attempt = job.attempt

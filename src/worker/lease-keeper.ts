@@ -4,8 +4,8 @@
 import { Contact } from '../core/contact.js'
 import type { HoldfastEvent } from '../core/events.js'
 import type { Lease } from '../core/job.js'
+import { BATCH_MAX, type Extension } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
-import { BATCH_MAX, type Extension } from '../core/store.js'
 import type { HeldLease, LeaseTable } from './lease-table.js'
 
 /** How often the main thread says that it is alive, in milliseconds: twice between two extensions, or more often. */

@@ -6,13 +6,15 @@
 import type { Lease } from '../core/job.js'
 
 const ID_BYTES = 36
-// Bytes of one slot: fence, start and timeout as float64, the id, and the version as int32.
+// Bytes of one slot: fence, start and timeout as float64, the id, and version and queue as int32. The queue is its number in the list
+// of the worker's queues, which never changes.
 const FENCE = 0
 const STARTED = 1
 const TIMEOUT = 2
 const ID = 24
 const VERSION = 60
-const SLOT_BYTES = 64
+const QUEUE = 64
+const SLOT_BYTES = 72
 
 // Bytes in front of the slots: the main thread's time as float64, the count of its ticks as int32, and how many slots, from the
 // first on, have ever been used as int32.
@@ -32,13 +34,17 @@ export interface HeldLease extends Lease {
 /** A table for a fixed number of leases. The main thread writes, any thread reads. */
 export class LeaseTable {
   readonly buffer: SharedArrayBuffer
+  readonly queues: readonly string[]
   readonly #bytes: Uint8Array
   readonly #floats: Float64Array
   readonly #ints: Int32Array
   readonly #free: number[]
+  readonly #numbers: ReadonlyMap<string, number>
 
-  constructor(buffer: SharedArrayBuffer) {
+  constructor(buffer: SharedArrayBuffer, queues: readonly string[]) {
     this.buffer = buffer
+    this.queues = queues
+    this.#numbers = new Map(queues.map((queue, number) => [queue, number]))
     this.#bytes = new Uint8Array(buffer)
     this.#floats = new Float64Array(buffer)
     this.#ints = new Int32Array(buffer)
@@ -47,8 +53,8 @@ export class LeaseTable {
     this.#free = Array.from({ length: slots }, (_, index) => slots - 1 - index)
   }
 
-  static withRoomFor(slots: number): LeaseTable {
-    return new LeaseTable(new SharedArrayBuffer(HEAD_BYTES + slots * SLOT_BYTES))
+  static withRoomFor(slots: number, queues: readonly string[]): LeaseTable {
+    return new LeaseTable(new SharedArrayBuffer(HEAD_BYTES + slots * SLOT_BYTES), queues)
   }
 
   /** How many more leases fit. */
@@ -58,11 +64,15 @@ export class LeaseTable {
 
   /** Puts a lease into a slot and returns the slot's number. The caller has looked at `room`. */
   hold(lease: Lease): number {
+    const queue = this.#numbers.get(lease.queue)
+    if (queue === undefined)
+      throw new RangeError(`job ${lease.id} is of queue "${lease.queue}", which this worker does not serve`)
     const slot = this.#free.pop()
     if (slot === undefined) throw new RangeError('the lease table is full: more was claimed than there was room for')
     const at = HEAD_BYTES + slot * SLOT_BYTES
     for (let index = 0; index < ID_BYTES; index++) this.#bytes[at + ID + index] = lease.id.charCodeAt(index)
     this.#floats[at / 8 + FENCE] = lease.fence
+    this.#ints[(at + QUEUE) / 4] = queue
     this.#floats[at / 8 + STARTED] = Number.NaN
     this.#floats[at / 8 + TIMEOUT] = Number.NaN
     Atomics.add(this.#ints, (at + VERSION) / 4, 1)
@@ -100,6 +110,7 @@ export class LeaseTable {
     return {
       id: String.fromCharCode(...this.#bytes.subarray(at + ID, at + ID + ID_BYTES)),
       fence: this.#floats[at / 8 + FENCE]!,
+      queue: this.queues[this.#ints[(at + QUEUE) / 4]!]!,
       startedMs: numberOrNull(this.#floats[at / 8 + STARTED]!),
       timeoutMs: numberOrNull(this.#floats[at / 8 + TIMEOUT]!),
     }

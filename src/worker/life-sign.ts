@@ -3,13 +3,13 @@
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
 import type { WorkerBeat } from '../core/job.js'
+import type { JobStore } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
-import type { Store } from '../core/store.js'
 
 const BEAT_MS = 10_000
 
 export interface LifeSignDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   readonly read: () => WorkerBeat

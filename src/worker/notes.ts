@@ -3,9 +3,9 @@
 
 import { isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import type { JobNote, Lease } from '../core/job.js'
+import { type JobNote, type Lease, leaseOf } from '../core/job.js'
+import type { JobStore } from '../core/job-store.js'
 import { encodeResult, LOG_LINE_BYTES_MAX, safeText } from '../core/json.js'
-import type { Store } from '../core/store.js'
 
 const LOG_LINES_MAX = 1_000
 const PROGRESS_BYTES_MAX = 16 * 1024
@@ -37,7 +37,7 @@ export class Notes {
   /** Takes what has not been written yet, or null when there is nothing. */
   take(lease: Lease): JobNote | null {
     if (this.#progress === null && this.#logs.length === 0) return null
-    const note = { id: lease.id, fence: lease.fence, progress: this.#progress, logs: this.#logs }
+    const note = { ...leaseOf(lease), progress: this.#progress, logs: this.#logs }
     this.#progress = null
     this.#logs = []
     return note
@@ -59,7 +59,7 @@ export interface Noted extends Lease {
  * Writes what the jobs have noted. Raises what the store raises, after putting the notes back, when trying again may
  * help; notes the store refuses are dropped with an event, because no settlement may wait for them.
  */
-export async function writeNotes(jobs: readonly Noted[], deps: { store: Store; emit: Emit }): Promise<void> {
+export async function writeNotes(jobs: readonly Noted[], deps: { store: JobStore; emit: Emit }): Promise<void> {
   let batch: { readonly notes: Notes; readonly note: JobNote }[] = []
   let bytes = 0
   for (const job of jobs) {
@@ -77,7 +77,7 @@ export async function writeNotes(jobs: readonly Noted[], deps: { store: Store; e
 
 async function write(
   batch: readonly { readonly notes: Notes; readonly note: JobNote }[],
-  { store, emit }: { store: Store; emit: Emit },
+  { store, emit }: { store: JobStore; emit: Emit },
 ): Promise<void> {
   try {
     await store.note(batch.map(({ note }) => note))

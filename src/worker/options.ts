@@ -5,7 +5,7 @@ import { checkKeys, checkName, checkWhole } from '../core/check.js'
 import type { Handler } from '../core/definition.js'
 import { type Duration, durationMs, showMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
-import { BATCH_MAX } from '../core/store.js'
+import { BATCH_MAX } from '../core/job-store.js'
 
 export interface WorkerOptions {
   /** The code the worker runs, one handler for each type. Jobs of other types are left for workers that know them. */

@@ -3,8 +3,9 @@
 
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
+import { leaseOf } from '../core/job.js'
+import type { JobStore, Watch } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
-import type { Store, Watch } from '../core/store.js'
 import { writeNotes } from './notes.js'
 import type { Slots } from './slots.js'
 
@@ -14,7 +15,7 @@ const PATROL_MS = 700
 const WATCHED_AFTER_MS = 200
 
 export interface PatrolDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   readonly slots: Slots
@@ -62,7 +63,7 @@ export class Patrol {
     if (old.length === 0) return
     try {
       await writeNotes(old, this.#deps)
-      this.#deps.onWatched(await store.watch(old.map(({ id, fence }) => ({ id, fence }))))
+      this.#deps.onWatched(await store.watch(old.map(leaseOf)))
       this.#contact.found()
     } catch (error) {
       // The next round tries again.

@@ -3,21 +3,22 @@
 
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Lease } from '../core/job.js'
+import type { ExtenderSpec, Extension, JobStore } from '../core/job-store.js'
 import type { Ports } from '../core/ports.js'
-import type { ExtenderSpec, Extension, Store } from '../core/store.js'
 import { type KeeperReport, LeaseKeeper } from './lease-keeper.js'
 import { LeaseTable } from './lease-table.js'
 
 /** What the main thread gives the thread at its start. */
 export interface HeartbeatThreadStart {
   readonly buffer: SharedArrayBuffer
+  readonly queues: readonly string[]
   readonly extender: ExtenderSpec
   readonly leaseMs: number
   readonly heartbeatMs: number
 }
 
 interface Extender {
-  readonly extend: Store['extend']
+  readonly extend: JobStore['extend']
   readonly close: () => Promise<void>
 }
 
@@ -32,7 +33,7 @@ export async function runHeartbeat(ports: Ports, known: Readonly<Record<string, 
   const extender = new LazyExtender(() => openExtender(start.extender.data))
   const keeper = new LeaseKeeper({
     ports,
-    table: new LeaseTable(start.buffer),
+    table: new LeaseTable(start.buffer, start.queues),
     extend: (leases, leaseMs) => extender.extend(leases, leaseMs),
     report: (report) => port.postMessage(portable(report)),
     leaseMs: start.leaseMs,

@@ -6,8 +6,8 @@ import { Contact } from '../core/contact.js'
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { SettledJob } from '../core/job.js'
+import type { JobStore, SettleResult } from '../core/job-store.js'
 import { type Ports, sleep } from '../core/ports.js'
-import type { SettleResult, Store } from '../core/store.js'
 import type { HeldJob } from './held-job.js'
 import { writeNotes } from './notes.js'
 
@@ -22,7 +22,7 @@ const GAP_MS_MAX = 50
 const LOCKED_WAIT_MS = 1_000
 
 export interface SettlerDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   /** The store has answered for this job, or never will: its lease is this worker's no longer. */

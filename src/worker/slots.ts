@@ -5,7 +5,7 @@
 // each starts, so that a crash blames those that ran and not those that waited beside them. One that would be dead after one
 // more crash is the only suspect until its settlement is confirmed: no other suspect's crash is ever its death.
 
-import { type ClaimedJob, type Lease, leaseName } from '../core/job.js'
+import { type ClaimedJob, type Lease, leaseName, leaseOf } from '../core/job.js'
 import { CRASHES_MAX } from '../core/limits.js'
 import type { RunScope } from './context.js'
 import type { Deadlines } from './deadlines.js'
@@ -214,7 +214,7 @@ export class Slots {
   async #startSuspect(held: HeldJob): Promise<void> {
     const { scope } = this.#deps
     try {
-      await scope.store.begin([{ id: held.id, fence: held.fence }])
+      await scope.store.begin([leaseOf(held)])
     } catch (error) {
       scope.emit({ name: 'store.failed', during: 'begin', error: error as Error })
       conclude(held, scope, { kind: 'released', delayMs: this.#suspectDelayMs() })

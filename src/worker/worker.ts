@@ -19,12 +19,20 @@ import { Contact } from '../core/contact.js'
 import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import { type Lease, leaseName, type NewJob, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/job.js'
+import {
+  type Lease,
+  leaseName,
+  leaseOf,
+  type NewJob,
+  WORKER_JOBS_MAX,
+  type WorkerBeat,
+  type WorkerJob,
+} from '../core/job.js'
+import type { Extension, JobStore, SettleResult, Watch } from '../core/job-store.js'
 import type { Offer } from '../core/offer.js'
 import type { TallySink } from '../core/operating.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { JobState } from '../core/states.js'
-import type { Extension, SettleResult, Store, Watch } from '../core/store.js'
 import type { JobTracer } from '../core/tracer.js'
 import { CancelHints } from './cancel-hints.js'
 import type { RunScope } from './context.js'
@@ -48,7 +56,7 @@ const SHUTDOWN_GRACE_MS = 1_000
 const FLUSH_MS_MAX = 10_000
 
 export interface WorkerDeps {
-  readonly store: Store
+  readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   /** False while nobody hears events: those about single jobs are not made then. */
@@ -96,7 +104,7 @@ export class Worker {
     this.id = makeId(settings.name ?? deps.host, deps)
     // Jobs that have ended keep their leases until the store has confirmed; beyond this many the worker claims no more.
     const unsettledMax = 2 * settings.concurrency + 1_000
-    this.#table = LeaseTable.withRoomFor(leasesInHandMax(settings) + unsettledMax)
+    this.#table = LeaseTable.withRoomFor(leasesInHandMax(settings) + unsettledMax, settings.queues)
     const storeTime = new StoreTime(ports.clock)
     this.#scope = {
       store,
@@ -314,11 +322,11 @@ export class Worker {
     this.#onWatched(watch)
   }
 
-  async #fateOf({ id, fence }: Lease): Promise<'held' | 'settled' | 'lost'> {
+  async #fateOf(lease: Lease): Promise<'held' | 'settled' | 'lost'> {
     const contact = new Contact(this.#deps, 'watch')
     for (;;) {
       try {
-        const { lost, settled } = await this.#deps.store.watch([{ id, fence }])
+        const { lost, settled } = await this.#deps.store.watch([leaseOf(lease)])
         contact.found()
         return settled.length > 0 ? 'settled' : lost.length > 0 ? 'lost' : 'held'
       } catch (error) {

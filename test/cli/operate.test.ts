@@ -206,7 +206,7 @@ describe('dlq', () => {
     const discarded = await holdfastCommand(['jobs', 'discard', other!])
     const twice = await holdfastCommand(['jobs', 'requeue', one!])
 
-    expect(requeued).toMatchObject({ jobs: [{ id: one, result: 'requeued', replay: 1 }] })
+    expect(requeued).toMatchObject({ jobs: [{ id: one, result: 'requeued', requeues: 1 }] })
     expect(discarded).toMatchObject({ code: 0, stdout: `${other}\n` })
     expect(twice.code).toBe(5)
     expect(twice.stderr).toContain('code:  wrong_state')

@@ -213,12 +213,12 @@ for (const [server, urlOf] of SERVERS) {
         const error = await failure(holdfast.requeue(id))
         const many = await holdfast.requeue({ filter: { queue } })
         await tx.query('ROLLBACK')
-        const { replay } = await holdfast.requeue(id)
+        const { requeues } = await holdfast.requeue(id)
 
         expect(error).toMatchObject({ code: 'key_conflict', retryable: true, details: { id, heldBy: null } })
         expect(error.message).toContain('a transaction that has not ended holds its idempotency key')
         expect(many).toMatchObject({ requeued: 0, refused: [{ id, state: 'dead', heldBy: null }] })
-        expect(replay).toBe(1)
+        expect(requeues).toBe(1)
       })
 
       test('may have a thousand others beside it: they are waited for, and strangers are not kept', async () => {

@@ -51,8 +51,8 @@ describe('requeue', () => {
 
     const answer = await client.requeue(id, { by: 'ann' })
 
-    expect(answer).toEqual({ id, replay: 1 })
-    expect(await client.get(id)).toMatchObject({ state: 'ready', attempt: 0, replays: [{ number: 1, by: 'ann' }] })
+    expect(answer).toEqual({ id, requeues: 1 })
+    expect(await client.get(id)).toMatchObject({ state: 'ready', attempt: 0, requeues: [{ number: 1, by: 'ann' }] })
   })
 
   test('of a live job is refused and changes nothing', async () => {
@@ -63,7 +63,7 @@ describe('requeue', () => {
 
     expect(error.code).toBe('wrong_state')
     expect(error.message).toBe(`job ${id} cannot be requeued: it is ready; only a dead job can be`)
-    expect(await client.get(id)).toMatchObject({ state: 'ready', replays: [] })
+    expect(await client.get(id)).toMatchObject({ state: 'ready', requeues: [] })
   })
 
   test('of a job whose key another one has taken is refused', async () => {

@@ -29,7 +29,7 @@ function jobView(changes: Partial<JobView>): JobView {
       cancelRequested: false,
     },
     ...{ progress: null, logs: [], tags: [], idempotencyKey: null, after: [], onParentDead: 'cancel', schedule: null },
-    replays: [],
+    requeues: [],
     ...changes,
   }
 }

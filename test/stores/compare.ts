@@ -3,8 +3,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
 import type { JobSummary } from '../../src/core/job.js'
+import type { JobChanges, ListRequest } from '../../src/core/operator-store.js'
 import type { JobState } from '../../src/core/states.js'
-import type { JobChanges, ListRequest, Pruned, Store } from '../../src/core/store.js'
+import type { Store } from '../../src/core/store.js'
+import type { Pruned } from '../../src/core/upkeep-store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
 import type { Kind, Operation } from './operation.js'
 import { QUEUES } from './operations.js'
@@ -103,8 +105,7 @@ async function callOf(operation: Operation, seen: Seen, { reference, clock }: Co
       return call((store) => store.extend(leases, operation.leaseMs))
     case 'note': {
       const notes = operation.notes.map(({ lease, progress, logs }) => {
-        const { id, fence } = seen.lease(lease)
-        return { id, fence, progress, logs: logs.map((text, line) => ({ atMs: nowMs + line, text })) }
+        return { ...seen.lease(lease), progress, logs: logs.map((text, line) => ({ atMs: nowMs + line, text })) }
       })
       return call((store) => store.note(notes))
     }

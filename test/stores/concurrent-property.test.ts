@@ -1,8 +1,9 @@
 // Several callers at the same moment: what each of them was answered about a job is explained by some order of the memory store.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Lease, NewJob, SettledJob } from '../../src/core/job.js'
-import type { CancelResult, Store } from '../../src/core/store.js'
+import { type Lease, leaseOf, type NewJob, type SettledJob } from '../../src/core/job.js'
+import type { CancelResult } from '../../src/core/operator-store.js'
+import type { Store } from '../../src/core/store.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { manualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
@@ -107,7 +108,7 @@ function claimCall(job: NewJob): Call {
     call: async (store) => {
       const request = { queues: [{ queue: job.queue, limit: 1 }], types: null, worker: 'w', leaseMs: 30_000 }
       const { jobs } = await store.claim(request)
-      return jobs.map(({ id, fence, attempt, crashes, priority }) => ({ id, fence, attempt, crashes, priority }))
+      return jobs.map(({ attempt, crashes, priority, ...job }) => ({ ...leaseOf(job), attempt, crashes, priority }))
     },
     // A claim passes over rows that somebody is busy with.
     isVoid: (answer) => (answer as unknown[]).length === 0,
@@ -206,7 +207,7 @@ function asKept(cancel: Recorded, calls: readonly Recorded[]): Recorded {
 
 function nextCall({ job, leases }: Recorder, pick: <T>(list: readonly T[]) => T): Call {
   const { id } = job
-  const lease = leases.length > 0 ? pick(leases.slice(-2)) : { id, fence: 1, attempt: 1 }
+  const lease = leases.length > 0 ? pick(leases.slice(-2)) : { id, fence: 1, queue: job.queue, attempt: 1 }
   switch (pick(KINDS)) {
     case 'claim':
       return claimCall(job)

@@ -2,7 +2,8 @@
 
 import { idMaker } from '../../src/core/id.js'
 import type { ClaimedJob, Enqueued, JobFilter, NewJob, Schedule, SettledJob } from '../../src/core/job.js'
-import type { Claim, Fired, SettleResult } from '../../src/core/store.js'
+import type { Claim, SettleResult } from '../../src/core/job-store.js'
+import type { Fired } from '../../src/core/upkeep-store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import type { JobReference, JobSketch, LeaseReference, ScheduleSketch, SettlementSketch } from './operation.js'

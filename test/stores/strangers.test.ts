@@ -4,6 +4,7 @@
 import pg from 'pg'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
+import { leaseOf } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
 import {
@@ -141,7 +142,7 @@ describe("a stranger's open transaction", () => {
     const told = await store.watch([job])
     const [result] = await store.settle([released(job)])
 
-    expect([view.cancelRequested, told.cancelled]).toEqual([true, [{ id: job.id, fence: job.fence }]])
+    expect([view.cancelRequested, told.cancelled]).toEqual([true, [leaseOf(job)]])
     expect(result).toMatchObject({ result: 'settled', state: 'cancelled' })
   })
 
@@ -205,7 +206,7 @@ describe("a stranger's open transaction", () => {
     await sql.query('ROLLBACK')
     const afterwards = await store.settle([retrying(job)])
 
-    expect(own).toEqual({ id: job.id, fence: job.fence, result: 'locked', state: null })
+    expect(own).toEqual({ ...leaseOf(job), result: 'locked', state: null })
     expect(others.map(({ result }) => result)).toEqual(Array(20).fill('settled'))
     expect(again).toMatchObject([{ result: 'locked' }])
     expect(afterwards).toMatchObject([{ result: 'settled', state: 'retrying' }])
@@ -230,7 +231,7 @@ describe("a stranger's open transaction", () => {
 
     expect(answers).toEqual([
       { id, result: 'refused', state: 'dead', heldBy: null },
-      { id: neighbour, result: 'requeued', replay: 1 },
+      { id: neighbour, result: 'requeued', requeues: 1 },
     ])
   })
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { HoldfastEvent } from '../../src/core/events.js'
-import type { Pruned } from '../../src/core/store.js'
+import type { Pruned } from '../../src/core/upkeep-store.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { manualClock } from '../../src/testing/manual-clock.js'
 import { Prune } from '../../src/upkeep/prune.js'

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { JobContext } from '../../src/core/definition.js'
 import type { SettledJob } from '../../src/core/job.js'
-import type { Queryable, Store } from '../../src/core/store.js'
+import type { Queryable } from '../../src/core/job-store.js'
+import type { Store } from '../../src/core/store.js'
 import { gate, openStage, type Stage, work } from './stage.js'
 
 describe('what a handler is given', () => {
@@ -360,7 +361,7 @@ function withTransactions(stage: Stage, result: 'settled' | 'lost' = 'settled') 
   const settleInTx: Store['settle'] = async (jobs, options) => {
     if (options?.tx === undefined) return settle(jobs, options)
     pending.get(options.tx)!.push(...jobs)
-    return jobs.map(({ id, fence, settlement }) => ({ id, fence, result, state: settlement.state }))
+    return jobs.map(({ id, fence, queue, settlement }) => ({ id, fence, queue, result, state: settlement.state }))
   }
   ;(stage.store as { settle: Store['settle'] }).settle = settleInTx
   return () => {

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { defineJob } from '../../src/client/define-job.js'
 import type { ClaimedJob } from '../../src/core/job.js'
-import type { ClaimRequest, Store } from '../../src/core/store.js'
+import type { ClaimRequest } from '../../src/core/job-store.js'
+import type { Store } from '../../src/core/store.js'
 import { rotate, splitRoom, stillFull, takeTurns } from '../../src/worker/shares.js'
 import { gate, openStage, work } from './stage.js'
 

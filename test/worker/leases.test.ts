@@ -248,37 +248,37 @@ async function giveBack(stage: Stage, id?: string): Promise<string> {
 
 describe('the lease table', () => {
   test('gives back what it holds, also through another view of the same memory', () => {
-    const table = LeaseTable.withRoomFor(3)
-    const slot = table.hold({ id: `${ID}1`, fence: 1_700_000_000_001 })
-    table.hold({ id: `${ID}2`, fence: 2 })
+    const table = LeaseTable.withRoomFor(3, ['mail', 'default'])
+    const slot = table.hold({ id: `${ID}1`, fence: 1_700_000_000_001, queue: 'default' })
+    table.hold({ id: `${ID}2`, fence: 2, queue: 'mail' })
     table.start(slot, 12.5, 30_000)
 
-    const held = new LeaseTable(table.buffer).read()
+    const held = new LeaseTable(table.buffer, table.queues).read()
 
     expect(held).toEqual([
-      { id: `${ID}1`, fence: 1_700_000_000_001, startedMs: 12.5, timeoutMs: 30_000 },
-      { id: `${ID}2`, fence: 2, startedMs: null, timeoutMs: null },
+      { id: `${ID}1`, fence: 1_700_000_000_001, queue: 'default', startedMs: 12.5, timeoutMs: 30_000 },
+      { id: `${ID}2`, fence: 2, queue: 'mail', startedMs: null, timeoutMs: null },
     ])
     expect(table.room).toBe(1)
   })
 
   test('forgets what was dropped and uses its slot again', () => {
-    const table = LeaseTable.withRoomFor(1)
-    const slot = table.hold({ id: `${ID}1`, fence: 1 })
+    const table = LeaseTable.withRoomFor(1, ['default'])
+    const slot = table.hold({ id: `${ID}1`, fence: 1, queue: 'default' })
     table.start(slot, 5, 10)
 
     table.drop(slot)
     const empty = table.read()
-    table.hold({ id: `${ID}2`, fence: 2 })
+    table.hold({ id: `${ID}2`, fence: 2, queue: 'default' })
 
     expect(empty).toEqual([])
-    expect(table.read()).toEqual([{ id: `${ID}2`, fence: 2, startedMs: null, timeoutMs: null }])
-    expect(() => table.hold({ id: `${ID}3`, fence: 3 })).toThrow(RangeError)
+    expect(table.read()).toEqual([{ id: `${ID}2`, fence: 2, queue: 'default', startedMs: null, timeoutMs: null }])
+    expect(() => table.hold({ id: `${ID}3`, fence: 3, queue: 'default' })).toThrow(RangeError)
   })
 })
 
 describe('leases while the main thread is blocked', () => {
-  const lease = { id: `${ID}1`, fence: 1 }
+  const lease = { id: `${ID}1`, fence: 1, queue: 'default' }
 
   test('a job with a timeout is kept until its time is up', () => {
     const held = { ...lease, startedMs: 1_000, timeoutMs: 90_000 }
@@ -299,9 +299,9 @@ describe('leases while the main thread is blocked', () => {
 
   test('a keeper apart goes on extending while ticks stop, only as long as each job allows, and again when they return', async () => {
     const { clock, ports } = openStage()
-    const table = LeaseTable.withRoomFor(2)
-    const short = table.hold({ id: `${ID}1`, fence: 1 })
-    table.hold({ id: `${ID}2`, fence: 1 })
+    const table = LeaseTable.withRoomFor(2, ['default'])
+    const short = table.hold({ id: `${ID}1`, fence: 1, queue: 'default' })
+    table.hold({ id: `${ID}2`, fence: 1, queue: 'default' })
     table.start(short, clock.monotonic(), 25_000)
     const extended: string[][] = []
     const reports: KeeperReport[] = []

@@ -6,7 +6,7 @@ import type { JobList, ListOptions } from '../../client/look.js'
 import type { UpdateOptions } from '../../client/operate.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { JobView } from '../../core/job.js'
-import { BATCH_MAX } from '../../core/store.js'
+import { BATCH_MAX } from '../../core/job-store.js'
 import { PERMISSIONS } from '../permissions.js'
 import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
@@ -78,8 +78,8 @@ function splitNewJob(body: shapes.NewJobBody, http: Request): [string, unknown, 
 async function requeueOne(request: RouteRequest<{ id: string }>): Promise<Answer<shapes.Requeued>> {
   const { holdfast, params, who } = request
   await checkVisible(request, params.id)
-  const { id, replay } = await holdfast.requeue(params.id, { by: who.actor })
-  return json({ id, state: 'ready', requeues: replay })
+  const { id, requeues } = await holdfast.requeue(params.id, { by: who.actor })
+  return json({ id, state: 'ready', requeues })
 }
 
 async function cloneJob(

@@ -58,9 +58,7 @@ const summaryShape = {
 const jobSummary: z.ZodType<JobSummary> = z.object(summaryShape).meta({ id: 'JobSummary' })
 
 /** Everything about one job. */
-export interface Job extends Wire<Omit<JobView, 'replays'>> {
-  /** Each time an operator requeued it, oldest first. */
-  readonly requeues: Wire<JobView['replays']>
+export interface Job extends Wire<JobView> {
   /** Where values were masked, as `payload.user.password`. */
   readonly redacted: readonly string[]
 }

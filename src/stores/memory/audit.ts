@@ -1,7 +1,7 @@
 // The audit log: who did what.
 
 import type { AuditEntry, AuditPage, AuditRecord, AuditRequest } from '../../core/operating.js'
-import type { PruneAuditOptions } from '../../core/store.js'
+import type { PruneAuditOptions } from '../../core/upkeep-store.js'
 import type { Memory } from './memory.js'
 
 /** Writes a line. */

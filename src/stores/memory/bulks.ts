@@ -1,7 +1,7 @@
 // Bulk actions: written down, then done in batches.
 
 import { BULK_BATCH_MAX, type BulkProgress, type BulkState, type BulkView, type NewBulk } from '../../core/operating.js'
-import type { CancelResult, RequeueResult } from '../../core/store.js'
+import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
 import { writeLine } from './audit.js'
 import { cancel } from './cancel.js'
 import { copyOf } from './copy.js'

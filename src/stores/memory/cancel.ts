@@ -1,7 +1,7 @@
-// Cancels jobs: at once while they wait, by asking while they run.
+// Cancels jobs: immediately while they wait, by asking their worker while they run.
 
-import { isFinished } from '../../core/states.js'
-import type { CancelResult } from '../../core/store.js'
+import type { CancelResult } from '../../core/operator-store.js'
+import { allows } from '../../core/states.js'
 import { writeLine } from './audit.js'
 import type { Memory } from './memory.js'
 import { putFinished, take, unblock } from './moves.js'
@@ -18,7 +18,7 @@ function cancelOne(memory: Memory, id: string, by: string, nowMs: number): Cance
   const job = memory.jobs.get(id)
   if (job === undefined) return { id, result: 'missing' }
   if (job.state === 'cancelled') return { id, result: 'cancelled' }
-  if (isFinished(job.state)) return { id, result: 'refused', state: job.state }
+  if (!allows(job.state, 'cancel')) return { id, result: 'refused', state: job.state }
   writeLine(memory, { actor: by, action: 'cancel', job: id }, nowMs)
   if (job.lease !== null) {
     job.lease.cancelRequested = true

@@ -1,7 +1,7 @@
 // Leases ready jobs to a worker.
 
 import type { ClaimedJob } from '../../core/job.js'
-import type { Claim, ClaimRequest } from '../../core/store.js'
+import type { Claim, ClaimRequest } from '../../core/job-store.js'
 import type { Job, Memory } from './memory.js'
 import { put, take } from './moves.js'
 

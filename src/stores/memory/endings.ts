@@ -1,7 +1,7 @@
 // Tells how jobs ended, for those who wait on them.
 
+import type { Ending } from '../../core/job-store.js'
 import { isFinished } from '../../core/states.js'
-import type { Ending } from '../../core/store.js'
 import { lastError } from './get.js'
 import type { Memory } from './memory.js'
 

@@ -83,7 +83,7 @@ function blankJob(newJob: NewJob, schedule: Job['schedule'], nowMs: number): Job
     attempts: [],
     logs: [],
     progress: null,
-    replays: [],
+    requeues: [],
   }
 }
 

@@ -1,7 +1,7 @@
 // Lists leases that have run out.
 
 import type { ExpiredJob } from '../../core/job.js'
-import type { Expired } from '../../core/store.js'
+import type { Expired } from '../../core/upkeep-store.js'
 import type { Job, Memory } from './memory.js'
 
 export function expired(memory: Memory, limit: number, nowMs: number): Expired {

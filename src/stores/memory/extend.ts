@@ -1,7 +1,7 @@
 // Makes leases last longer, and tells which are lost and which jobs somebody asked to cancel.
 
-import type { Lease } from '../../core/job.js'
-import type { Extension, Watch } from '../../core/store.js'
+import { type Lease, leaseOf } from '../../core/job.js'
+import type { Extension, Watch } from '../../core/job-store.js'
 import { heldJob, type Memory } from './memory.js'
 import { put, take } from './moves.js'
 import { repeated } from './settle.js'
@@ -20,12 +20,8 @@ export function extend(memory: Memory, leases: readonly Lease[], leaseMs: number
 
 export function watch(memory: Memory, leases: readonly Lease[]): Watch {
   return {
-    settled: leases.filter((lease) => repeated(memory, lease).result === 'settled').map(bare),
-    lost: leases.filter((lease) => heldJob(memory, lease) === null).map(bare),
-    cancelled: leases.filter((lease) => heldJob(memory, lease)?.lease?.cancelRequested).map(bare),
+    settled: leases.filter((lease) => repeated(memory, lease).result === 'settled').map(leaseOf),
+    lost: leases.filter((lease) => heldJob(memory, lease) === null).map(leaseOf),
+    cancelled: leases.filter((lease) => heldJob(memory, lease)?.lease?.cancelRequested).map(leaseOf),
   }
-}
-
-function bare({ id, fence }: Lease): Lease {
-  return { id, fence }
 }

@@ -19,7 +19,7 @@ export function viewOf(memory: Memory, job: Job): JobView {
     attempts: job.attempts,
     progress: parse(job.progress),
     logs: job.logs.map(({ atMs, text }) => ({ at: new Date(atMs), text })),
-    replays: job.replays,
+    requeues: job.requeues,
   }
 }
 

@@ -3,7 +3,7 @@
 import { matches } from '../../core/filter-match.js'
 import type { JobFilter } from '../../core/job.js'
 import type { CountResult } from '../../core/operating.js'
-import type { JobPage, ListRequest } from '../../core/store.js'
+import type { JobPage, ListRequest } from '../../core/operator-store.js'
 import { summaryOf, viewOf } from './get.js'
 import { hasExpired } from './keys.js'
 import type { Job, Memory } from './memory.js'

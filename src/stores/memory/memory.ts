@@ -1,6 +1,6 @@
 // Everything the memory store knows: jobs by id, and the places where jobs wait to be found.
 
-import type { AttemptView, NewJob, QueueSettings, Schedule, WorkerView } from '../../core/job.js'
+import type { AttemptView, Lease, NewJob, QueueSettings, Schedule, WorkerView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import type { ApiKey, AuditEntry, BulkView, Depth, QueueTally } from '../../core/operating.js'
 import type { DeadReason, JobState } from '../../core/states.js'
@@ -52,7 +52,7 @@ export interface Job {
   readonly attempts: AttemptView[]
   readonly logs: { readonly atMs: number; readonly text: string }[]
   progress: string | null
-  readonly replays: { readonly number: number; readonly at: Date; readonly by: string }[]
+  readonly requeues: { readonly number: number; readonly at: Date; readonly by: string }[]
 }
 
 /** Who holds an idempotency key; null is until its job is finished. */
@@ -165,7 +165,7 @@ export function entryOf<K, V>(map: Map<K, V>, key: K, make: () => V): V {
 }
 
 /** The job of a lease that holds, or null. */
-export function heldJob(memory: Memory, lease: { readonly id: string; readonly fence: number }): Job | null {
+export function heldJob(memory: Memory, lease: Lease): Job | null {
   const job = memory.jobs.get(lease.id)
   return job !== undefined && job.lease !== null && job.fence === lease.fence ? job : null
 }

@@ -1,7 +1,7 @@
 // Makes jobs ready whose time has come. Nothing is left over for it among blocked jobs: whatever finishes a job here
 // lets those that come after it go on in the same call.
 
-import type { Promotion } from '../../core/store.js'
+import type { Promotion } from '../../core/upkeep-store.js'
 import { FRONT, type Memory, NORMAL } from './memory.js'
 import { putReady, take } from './moves.js'
 import { compareText } from './ordered.js'

@@ -2,7 +2,7 @@
 
 import { idTimeMs } from '../../core/id.js'
 import { SERIES_KEPT_MS } from '../../core/operating.js'
-import type { Pruned } from '../../core/store.js'
+import type { Pruned } from '../../core/upkeep-store.js'
 import { hasExpired } from './keys.js'
 import type { Job, Memory } from './memory.js'
 import { compareText } from './ordered.js'

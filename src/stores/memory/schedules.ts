@@ -1,9 +1,10 @@
 // Schedules: kept, due, and fired.
 
 import type { Schedule, ScheduleView } from '../../core/job.js'
+import type { ScheduleBound } from '../../core/operator-store.js'
 import { SCHEDULES_MAX, tooManySchedules } from '../../core/schedule-limit.js'
 import { isFinished } from '../../core/states.js'
-import type { DueSchedules, Fired, FireRequest, ScheduleBound } from '../../core/store.js'
+import type { DueSchedules, Fired, FireRequest } from '../../core/upkeep-store.js'
 import { writeLine } from './audit.js'
 import { copyOf } from './copy.js'
 import { enqueueTick } from './enqueue.js'

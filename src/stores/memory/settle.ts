@@ -1,8 +1,8 @@
 // Ends leases and puts their jobs where the settlements say.
 
-import type { Lease, SettledJob } from '../../core/job.js'
+import { type Lease, leaseOf, type SettledJob } from '../../core/job.js'
+import type { SettleResult } from '../../core/job-store.js'
 import { isFinished } from '../../core/states.js'
-import type { SettleResult } from '../../core/store.js'
 import { copyOf } from './copy.js'
 import { FRONT, heldJob, type Job, type Memory } from './memory.js'
 import { putFinished, putReady, putTimed, take, unblock } from './moves.js'
@@ -15,26 +15,27 @@ export function settle(
 ): SettleResult[] {
   const finishedIds: string[] = []
   const results = settledJobs.map((settled): SettleResult => {
-    const { id, fence } = settled
+    const lease = leaseOf(settled)
     const job = heldJob(memory, settled)
     if (job === null) return repeated(memory, settled)
-    if (onlyExpired && job.lease!.leasedUntilMs > nowMs) return { id, fence, result: 'lost', state: null }
+    if (onlyExpired && job.lease!.leasedUntilMs > nowMs) return { ...lease, result: 'lost', state: null }
     endLease(memory, job, settled, nowMs)
     // The worker that let its lease run out may still be alive: its own settlement must not pass for a repetition.
     if (onlyExpired) job.fence += 1
-    if (isFinished(job.state)) finishedIds.push(id)
-    return { id, fence, result: 'settled', state: job.state }
+    if (isFinished(job.state)) finishedIds.push(lease.id)
+    return { ...lease, result: 'settled', state: job.state }
   })
   unblock(memory, finishedIds, nowMs)
   return results
 }
 
 /** What became of a job whose lease no longer holds: settled under that lease earlier, or lost. */
-export function repeated(memory: Memory, { id, fence }: Lease): SettleResult {
-  const job = memory.jobs.get(id)
+export function repeated(memory: Memory, settled: Lease): SettleResult {
+  const lease = leaseOf(settled)
+  const job = memory.jobs.get(lease.id)
   // A job that was never claimed has no fence, so that nothing can repeat.
-  const tookEffect = job !== undefined && job.state !== 'running' && job.fence > 0 && job.fence === fence
-  return tookEffect ? { id, fence, result: 'settled', state: job.state } : { id, fence, result: 'lost', state: null }
+  const tookEffect = job !== undefined && job.state !== 'running' && job.fence > 0 && job.fence === lease.fence
+  return tookEffect ? { ...lease, result: 'settled', state: job.state } : { ...lease, result: 'lost', state: null }
 }
 
 function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number): void {

@@ -3,16 +3,11 @@
 import { randomBytes } from 'node:crypto'
 import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
+import { BATCH_MAX, type Queryable, type StoreListener } from '../../core/job-store.js'
 import { DEAD_GROUPS_MAX, QUEUES_MAX } from '../../core/operating.js'
+import { COUNT_WINDOW_MAX, PAGE_MAX } from '../../core/operator-store.js'
 import type { Clock } from '../../core/ports.js'
-import {
-  BATCH_MAX,
-  COUNT_WINDOW_MAX,
-  PAGE_MAX,
-  type Queryable,
-  type Store,
-  type StoreListener,
-} from '../../core/store.js'
+import type { Store } from '../../core/store.js'
 import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
 import { audit, pruneAudit, writeLine } from './audit.js'
 import { begin } from './begin.js'

@@ -1,8 +1,8 @@
 // Changes a job that waits.
 
 import { changeDetails } from '../../core/audit-details.js'
-import { isWaiting } from '../../core/states.js'
-import type { JobChanges, UpdateResult } from '../../core/store.js'
+import type { JobChanges, UpdateResult } from '../../core/operator-store.js'
+import { allows } from '../../core/states.js'
 import { writeLine } from './audit.js'
 import type { Job, Memory } from './memory.js'
 import { put, take } from './moves.js'
@@ -10,7 +10,7 @@ import { put, take } from './moves.js'
 export function update(memory: Memory, id: string, changes: JobChanges, by: string, nowMs: number): UpdateResult {
   const job = memory.jobs.get(id)
   if (job === undefined) return { id, result: 'missing' }
-  if (!isWaiting(job.state)) return { id, result: 'refused', state: job.state }
+  if (!allows(job.state, 'update')) return { id, result: 'refused', state: job.state }
   take(memory, job)
   const { priority = job.facts.priority, payload = job.facts.payload } = changes
   job.facts = { ...job.facts, priority, payload }

@@ -1,7 +1,7 @@
 // audit: who did what. Operations on jobs, queues and schedules write their lines in their own statements.
 
 import type { AuditEntry, AuditPage, AuditRecord, AuditRequest } from '../../core/operating.js'
-import type { PruneAuditOptions } from '../../core/store.js'
+import type { PruneAuditOptions } from '../../core/upkeep-store.js'
 import type { Database, Send } from './database.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
 

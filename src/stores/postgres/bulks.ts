@@ -13,7 +13,7 @@ import {
   type CountResult,
   type NewBulk,
 } from '../../core/operating.js'
-import type { CancelResult, RequeueResult } from '../../core/store.js'
+import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
 import { record } from './audit.js'
 import { type CancelTold, cancel } from './cancel.js'
 import type { Database, Send } from './database.js'

@@ -1,7 +1,7 @@
 // cancel: a waiting job ends at once; of a running one the wish is kept, and its worker is told.
 
+import type { CancelResult } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
-import type { CancelResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { arrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'

@@ -2,8 +2,8 @@
 // afterwards, so that a look costs by the rows it looks at and never by those that are there.
 
 import type { JobFilter } from '../../core/job.js'
+import { LIST_WINDOW } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
-import { LIST_WINDOW } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { spanOf } from './filter.js'
 import { queueNames } from './queues.js'

@@ -1,7 +1,7 @@
 // claim: ready rows become running rows under a new fence. ◄── worker/fetcher.ts · next: settle.ts
 
 import type { ClaimedJob } from '../../core/job.js'
-import type { Claim, ClaimRequest } from '../../core/store.js'
+import type { Claim, ClaimRequest } from '../../core/job-store.js'
 import type { Database } from './database.js'
 import type { Floors } from './floors.js'
 import { readOptions, readQueueLimits, readTags } from './options-column.js'
@@ -118,7 +118,7 @@ export async function claim(
   if (rows[0]![1] === null) return { jobs: [], nowMs }
   const jobless = rows.filter((row) => row[8] === null)
   if (jobless.length === 0) return { jobs: rows.map(readJob), nowMs }
-  const leases = jobless.map(([, id, fence]) => ({ id: id!, fence: Number(fence) }))
+  const leases = jobless.map(([, id, fence, queue]) => ({ id: id!, fence: Number(fence), queue: queue! }))
   await removeJobless(db, leases)
   return { jobs: rows.filter((row) => row[8] !== null).map(readJob), nowMs }
 }

@@ -1,6 +1,6 @@
 // Days past their retention are closed and dropped, step by step (migrations/0003_close_days.ts has the steps). ◄── prune.ts
 
-import type { PostponedDay } from '../../core/store.js'
+import type { PostponedDay } from '../../core/upkeep-store.js'
 import type { Database } from './database.js'
 import { describeHolder } from './lock-holder.js'
 import { LOCKED_OUT_MS, limited, unlessLocked } from './locking.js'

@@ -1,8 +1,8 @@
 // The store's connections, each for its own purpose, so that a slow list never holds up a settlement.
 
 import { HoldfastError } from '../../core/errors.js'
+import type { Queryable } from '../../core/job-store.js'
 import type { Clock } from '../../core/ports.js'
-import type { Queryable } from '../../core/store.js'
 import type { Query } from './exchange.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import { LaneGroup } from './lane-group.js'

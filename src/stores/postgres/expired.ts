@@ -1,6 +1,6 @@
 // expired: leases that have run out, with what is needed to decide about their jobs. ◄── upkeep/rescue.ts
 
-import type { Expired } from '../../core/store.js'
+import type { Expired } from '../../core/upkeep-store.js'
 import type { Database } from './database.js'
 import { readOptions, readQueueLimits } from './options-column.js'
 import { readMs, statement } from './statement.js'

@@ -1,7 +1,7 @@
 // begin, extend, watch: what a worker says and asks about the leases it holds.
 
-import { type Lease, leaseName } from '../../core/job.js'
-import type { Extension, Watch } from '../../core/store.js'
+import { type Lease, leaseName, leaseOf } from '../../core/job.js'
+import type { Extension, Watch } from '../../core/job-store.js'
 import type { Database } from './database.js'
 import { SETTLED_STATE } from './settled-state.js'
 import { arrayOf, type Row, statement } from './statement.js'
@@ -76,10 +76,11 @@ export async function watch(db: Database, leases: readonly Lease[]): Promise<Wat
   if (leases.length === 0) return { lost: [], cancelled: [], settled: [] }
   const rows = await db.send('extend', WATCH, columns(leases))
   const held = rows.filter(([, , cancel]) => cancel !== null)
-  const settled = rows
-    .filter(([, , , state]) => state !== null)
-    .map(([id, fence]) => ({ id: id!, fence: Number(fence) }))
-  return { ...readExtension(leases, held), settled }
+  const settled = new Set(rows.filter(([, , , state]) => state !== null).map(([id, fence]) => `${id} ${fence}`))
+  return {
+    ...readExtension(leases, held),
+    settled: leases.filter((lease) => settled.has(leaseName(lease))).map(leaseOf),
+  }
 }
 
 export async function begin(db: Database, leases: readonly Lease[]): Promise<void> {
@@ -93,7 +94,7 @@ function columns(leases: readonly Lease[]): [string, string] {
 function readExtension(leases: readonly Lease[], rows: readonly Row[]): Extension {
   const held = new Map(rows.map(([id, fence, cancel]) => [`${id} ${fence}`, cancel === 'true']))
   return {
-    lost: leases.filter((lease) => !held.has(leaseName(lease))).map(({ id, fence }) => ({ id, fence })),
-    cancelled: leases.filter((lease) => held.get(leaseName(lease)) === true).map(({ id, fence }) => ({ id, fence })),
+    lost: leases.filter((lease) => !held.has(leaseName(lease))).map(leaseOf),
+    cancelled: leases.filter((lease) => held.get(leaseName(lease)) === true).map(leaseOf),
   }
 }

@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import type { Lease } from '../../core/job.js'
-import type { Extension } from '../../core/store.js'
+import type { Extension } from '../../core/job-store.js'
 import { Database } from './database.js'
 import { extend } from './extend.js'
 import type { ConnectionSettings } from './lane.js'

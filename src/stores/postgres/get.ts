@@ -122,8 +122,8 @@ const LOGS = statement(
   'SELECT (extract(epoch FROM at) * 1000)::float8, text FROM :schema.logs WHERE id = $1::uuid ORDER BY line LIMIT 10000',
 )
 
-const REPLAYS = statement(
-  'replays',
+const REQUEUES = statement(
+  'requeues',
   `
 SELECT (extract(epoch FROM at) * 1000)::float8, actor
   FROM :schema.audit
@@ -136,11 +136,11 @@ SELECT (extract(epoch FROM at) * 1000)::float8, actor
 export async function get(db: Database, id: string): Promise<JobView | null> {
   const send: Send = (sql, values) => db.send('look', sql, values)
   // A job that moves from one table to the next between two snapshots is in exactly one of them in each.
-  const [[row], attempts, logs, replays] = await Promise.all([
+  const [[row], attempts, logs, requeues] = await Promise.all([
     send(GET, [id]),
     send(ATTEMPTS, [id]),
     send(LOGS, [id]),
-    send(REPLAYS, [id]),
+    send(REQUEUES, [id]),
   ])
   if (row === undefined) return null
   return {
@@ -150,7 +150,7 @@ export async function get(db: Database, id: string): Promise<JobView | null> {
     progress: readJson(row[22]),
     attempts: attempts.map(readAttempt),
     logs: logs.map(([at, text]) => ({ at: readDate(at)!, text: text! })),
-    replays: replays.map(([at, by], index) => ({ number: index + 1, at: readDate(at)!, by: by! })),
+    requeues: requeues.map(([at, by], index) => ({ number: index + 1, at: readDate(at)!, by: by! })),
   }
 }
 

@@ -4,7 +4,7 @@
 import { idTimeMs } from '../../core/id.js'
 import type { JobFilter, JobSummary } from '../../core/job.js'
 import type { CountResult } from '../../core/operating.js'
-import { type JobPage, LIST_WINDOW, type ListRequest } from '../../core/store.js'
+import { type JobPage, LIST_WINDOW, type ListRequest } from '../../core/operator-store.js'
 import { candidatesOf, LAST_ID } from './candidates.js'
 import type { Database, Send } from './database.js'
 import { FILTER_CONDITION, FILTER_JOIN, filterParameters } from './filter.js'

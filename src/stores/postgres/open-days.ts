@@ -1,6 +1,6 @@
 // The partitions of the days to come, made ahead of time. ◄── prune.ts
 
-import type { PostponedDay } from '../../core/store.js'
+import type { PostponedDay } from '../../core/upkeep-store.js'
 import type { Database } from './database.js'
 import { LOCKED_OUT_MS, limited, unlessLocked } from './locking.js'
 import { statement } from './statement.js'

@@ -3,7 +3,7 @@
 // the job would be in another queue, whose workers may not even know its type.
 
 import { HoldfastError, isHoldfastError } from '../../core/errors.js'
-import type { Queryable } from '../../core/store.js'
+import type { Queryable } from '../../core/job-store.js'
 import { type Row, type Statement, statement } from './statement.js'
 
 // Refused by the server outside of a transaction (25P01), and in one statement that leaves nothing to tidy up: this lock is held

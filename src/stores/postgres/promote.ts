@@ -1,6 +1,6 @@
 // promote: what is due takes its place in line. ◄── upkeep/promote.ts
 
-import type { Promotion } from '../../core/store.js'
+import type { Promotion } from '../../core/upkeep-store.js'
 import { cancelKept } from './cancel.js'
 import type { Database, Send } from './database.js'
 import { checkLinks } from './late-looks.js'

@@ -3,7 +3,7 @@
 
 import { HoldfastError } from '../../core/errors.js'
 import { SERIES_KEPT_MS } from '../../core/operating.js'
-import type { PostponedDay, Pruned, PruneOptions } from '../../core/store.js'
+import type { PostponedDay, Pruned, PruneOptions } from '../../core/upkeep-store.js'
 import { closeDays, postponedDays } from './close-days.js'
 import type { Database } from './database.js'
 import { openDays } from './open-days.js'

@@ -1,6 +1,6 @@
 // requeue and discard: what an operator does with the dead.
 
-import type { CancelResult, RequeueResult } from '../../core/store.js'
+import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
 import { refusal } from './cancel.js'
 import type { Database, Send } from './database.js'
 import { BUSY, type KeyedJob, type KeyHolder, takeKeys } from './keys.js'
@@ -47,7 +47,7 @@ SELECT gone.id::text, gone.queue,
   FROM gone`,
 )
 
-/** Revives dead jobs in one transaction; `onReady` is told of their queues after it. */
+/** Requeues dead jobs in one transaction; `onReady` is told of their queues after it. */
 export async function requeue(
   db: Database,
   ids: readonly string[],
@@ -62,7 +62,7 @@ export async function requeue(
   return results
 }
 
-/** Revives dead jobs inside a transaction; `onQueue` is told at once where jobs will be ready when it commits. */
+/** Requeues dead jobs inside a transaction; `onQueue` is told at once where jobs will be ready when it commits. */
 export async function requeueThrough(
   db: Database,
   send: Send,
@@ -75,9 +75,9 @@ export async function requeueThrough(
   const heldBy = await lockDead(db, send, ids)
   const free = [...heldBy.keys()].filter((id) => heldBy.get(id) === null)
   const rows = await send(REQUEUE, [db.now(), arrayOf(free), by])
-  const replays = new Map(rows.map(([id, , replay]) => [id!, Number(replay)]))
+  const requeued = new Map(rows.map(([id, , requeues]) => [id!, Number(requeues)]))
   for (const [, queue] of rows) onQueue(queue!)
-  const rest = ids.filter((id) => !replays.has(id))
+  const rest = ids.filter((id) => !requeued.has(id))
   const states = await statesOf(send, rest)
   // Died between the two statements: asked again, because dead is no reason to refuse.
   const isMissed = (id: string) => states.get(id) === 'dead' && !heldBy.has(id)
@@ -87,8 +87,8 @@ export async function requeueThrough(
   return ids.map((id): RequeueResult => {
     const asked = later.get(id)
     if (asked !== undefined) return asked
-    const replay = replays.get(id)
-    if (replay !== undefined) return { id, result: 'requeued', replay }
+    const requeues = requeued.get(id)
+    if (requeues !== undefined) return { id, result: 'requeued', requeues }
     const state = states.get(id)
     if (state === undefined) return { id, result: 'missing' }
     const holder = heldBy.get(id)

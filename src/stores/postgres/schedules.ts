@@ -3,10 +3,11 @@
 
 import { HoldfastError } from '../../core/errors.js'
 import type { Enqueued, NewJob, Schedule, ScheduleView } from '../../core/job.js'
+import type { ScheduleBound } from '../../core/operator-store.js'
 import { LATE_AFTER_MS } from '../../core/schedule.js'
 import { SCHEDULES_MAX, tooManySchedules } from '../../core/schedule-limit.js'
 import { isFinished } from '../../core/states.js'
-import type { DueSchedules, Fired, FireRequest, ScheduleBound } from '../../core/store.js'
+import type { DueSchedules, Fired, FireRequest } from '../../core/upkeep-store.js'
 import type { Database, Send } from './database.js'
 import { enqueueTicks } from './enqueue.js'
 import { type Row, readDate, readJson, readMs, statement } from './statement.js'

@@ -2,10 +2,10 @@
 
 import { isHoldfastError } from '../../core/errors.js'
 import { fingerprint } from '../../core/fingerprint.js'
-import { type Lease, leaseName, type SettledJob } from '../../core/job.js'
+import { type Lease, leaseName, leaseOf, type SettledJob } from '../../core/job.js'
+import type { SettleResult } from '../../core/job-store.js'
 import type { StoredError } from '../../core/json.js'
 import { isFinished, type JobState } from '../../core/states.js'
-import type { SettleResult } from '../../core/store.js'
 import type { Database, Send } from './database.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
 import { SETTLE_ALL, SETTLE_EACH, SETTLE_EXPIRED, SETTLE_FREE, settleValues } from './settle-any.js'
@@ -232,11 +232,12 @@ async function complete(
   const open = jobs.filter((_, index) => known[index] === null)
   const before = open.length > 0 ? await settledBefore(send, open) : []
   let next = 0
-  return jobs.map(({ id, fence }, index): SettleResult => {
+  return jobs.map((job, index): SettleResult => {
+    const lease = leaseOf(job)
     const settled = known[index] ?? null
     const { state, isHeld } = settled === null ? before[next++]! : { state: settled, isHeld: false }
-    if (state !== null) return { id, fence, result: 'settled', state }
-    return { id, fence, result: passLocked && isHeld ? 'locked' : 'lost', state: null }
+    if (state !== null) return { ...lease, result: 'settled', state }
+    return { ...lease, result: passLocked && isHeld ? 'locked' : 'lost', state: null }
   })
 }
 

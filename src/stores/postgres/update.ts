@@ -1,8 +1,8 @@
 // update: changes to a job that waits. The one place where a row of jobs is ever changed.
 
 import { changeDetails } from '../../core/audit-details.js'
-import { isWaiting } from '../../core/states.js'
-import type { JobChanges, UpdateResult } from '../../core/store.js'
+import type { JobChanges, UpdateResult } from '../../core/operator-store.js'
+import { allows } from '../../core/states.js'
 import type { Database, Send } from './database.js'
 import { statement } from './statement.js'
 import { statesOf } from './states.js'
@@ -100,7 +100,7 @@ export async function update(
     if (row !== undefined) return { id, result: 'updated', state: row[0] as 'ready' }
     const state = (await statesOf(send, [id])).get(id)
     if (state === undefined) return { id, result: 'missing' }
-    if (!isWaiting(state) || tries === 2) return { id, result: 'refused', state }
+    if (!allows(state, 'update') || tries === 2) return { id, result: 'refused', state }
   }
   return { id, result: 'missing' }
 }

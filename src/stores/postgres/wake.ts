@@ -4,7 +4,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { StoreListener } from '../../core/store.js'
+import type { StoreListener } from '../../core/job-store.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import type { LaneGroup } from './lane-group.js'
 import { arrayOf, preparedName } from './statement.js'

@@ -79,7 +79,7 @@ const life: Facts = {
     expect(steps.at(-1)).toMatchObject({ id: bulk.id, action: 'requeue', state: 'done' })
     expect(await store.getBulk(bulk.id)).toMatchObject({ state: 'done', matched: 3, done: 3, refused: 0 })
     expect([await stateOf(store, ids[0]!), await stateOf(store, other!)]).toEqual(['ready', 'dead'])
-    expect((await viewOf(store, ids[0]!)).replays).toMatchObject([{ number: 1, by: OPERATOR }])
+    expect((await viewOf(store, ids[0]!)).requeues).toMatchObject([{ number: 1, by: OPERATOR }])
   },
 
   'jobs are discarded and cancelled in bulk as well': async ({ store, expect }) => {

@@ -1,6 +1,6 @@
 // Claim: which jobs a worker gets, and what comes with them.
 
-import { BATCH_MAX } from '../../core/store.js'
+import { BATCH_MAX } from '../../core/job-store.js'
 import type { Facts } from './context.js'
 import { keyed, LEASE_MS, newJob, newJobs, OPERATOR, QUEUE, START_MS, WORKER } from './samples.js'
 import { claimIds, claimJob, claimJobs, codeOf, enqueueJob, jobIn, startJob, stateOf } from './steps.js'

@@ -272,7 +272,7 @@ const operating: Facts = {
     const answers = await atOnce(scene, 16, (each) => each.requeue([id], OPERATOR))
 
     expect(answers.flat().filter(({ result }) => result === 'requeued')).toHaveLength(1)
-    expect((await viewOf(store, id)).replays).toHaveLength(1)
+    expect((await viewOf(store, id)).requeues).toHaveLength(1)
   },
 
   'many cancels of one job at once all find it cancelled': async (scene) => {

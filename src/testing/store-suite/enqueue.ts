@@ -1,6 +1,6 @@
 // Enqueue: where a new job stands, and what the answers say.
 
-import { BATCH_MAX } from '../../core/store.js'
+import { BATCH_MAX } from '../../core/job-store.js'
 import type { Facts } from './context.js'
 import { keyed, MINUTE_MS, newId, newJob, newJobs, START_MS, succeeded } from './samples.js'
 import { claimIds, codeOf, enqueueJob, jobIn, listIds, runNext, stateOf, statesOf, viewOf } from './steps.js'

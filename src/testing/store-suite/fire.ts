@@ -1,7 +1,8 @@
 // Fire: the ticks of a schedule become jobs, each once.
 
 import type { NewJob, Schedule } from '../../core/job.js'
-import type { FireRequest, Store } from '../../core/store.js'
+import type { Store } from '../../core/store.js'
+import type { FireRequest } from '../../core/upkeep-store.js'
 import type { Facts } from './context.js'
 import { keyed, MINUTE_MS, newJob, newSchedule, OPERATOR, START_MS, succeeded } from './samples.js'
 import { claimIds, enqueueJob, everything, listIds, runNext, stateOf, viewOf } from './steps.js'

@@ -62,7 +62,7 @@ const whole: Facts = {
       after: [],
       onParentDead: 'cancel',
       schedule: null,
-      replays: [],
+      requeues: [],
     })
   },
 

@@ -265,7 +265,7 @@ const texts: Facts = {
 
     await store.requeue([id], by)
 
-    expect((await viewOf(store, id)).replays.map((replay) => replay.by)).toEqual([by])
+    expect((await viewOf(store, id)).requeues.map((replay) => replay.by)).toEqual([by])
   },
 
   'every text survives as the host of a worker': async ({ store, expect }) => {

@@ -1,6 +1,7 @@
 // Leases: how long a claim is good for, what a worker says under it, and when it no longer holds.
 
-import { BATCH_MAX } from '../../core/store.js'
+import { leaseOf } from '../../core/job.js'
+import { BATCH_MAX } from '../../core/job-store.js'
 import type { Facts } from './context.js'
 import {
   LEASE_MS,
@@ -8,6 +9,7 @@ import {
   newJobs,
   newNote,
   OPERATOR,
+  QUEUE,
   released,
   SECOND_MS,
   START_MS,
@@ -128,18 +130,18 @@ const extending: Facts = {
 
     const { lost } = await store.extend([job], LEASE_MS)
 
-    expect(lost).toEqual([{ id: job.id, fence: job.fence }])
+    expect(lost).toEqual([leaseOf(job)])
   },
 
   'extending the lease of an unknown job reports it lost': async ({ store, expect }) => {
-    const lease = { id: newId(), fence: START_MS }
+    const lease = { id: newId(), fence: START_MS, queue: QUEUE }
 
     expect((await store.extend([lease], LEASE_MS)).lost).toEqual([lease])
   },
 
   'extending many reports exactly the lost ones, in the order asked': async ({ store, expect }) => {
     const [first, second] = [await startJob(store), await startJob(store)]
-    const unknown = { id: newId(), fence: 1 }
+    const unknown = { id: newId(), fence: 1, queue: QUEUE }
 
     const { lost } = await store.extend([unknown, first, stale(second), second], LEASE_MS)
 
@@ -162,7 +164,7 @@ const extending: Facts = {
 
     const extension = await store.extend([job], LEASE_MS)
 
-    expect(extension).toEqual({ lost: [], cancelled: [{ id: job.id, fence: job.fence }] })
+    expect(extension).toEqual({ lost: [], cancelled: [leaseOf(job)] })
     expect((await viewOf(store, job.id)).leasedUntil).toEqual(new Date(START_MS + SECOND_MS + LEASE_MS))
   },
 
@@ -188,7 +190,7 @@ const extending: Facts = {
   },
 
   'more leases than the largest number are refused': async ({ store, expect }) => {
-    const leases = newJobs(BATCH_MAX + 1).map(({ id }) => ({ id, fence: 1 }))
+    const leases = newJobs(BATCH_MAX + 1).map(({ id, queue }) => ({ id, fence: 1, queue }))
 
     expect(await codeOf(store.extend(leases, LEASE_MS))).toBe('invalid_option')
   },
@@ -207,7 +209,7 @@ const watching: Facts = {
 
     expect(await store.watch([job])).toEqual({
       lost: [],
-      cancelled: [{ id: job.id, fence: job.fence }],
+      cancelled: [leaseOf(job)],
       settled: [],
     })
   },
@@ -233,8 +235,8 @@ const watching: Facts = {
 
     const watch = await store.watch([done, lost])
 
-    expect(watch.lost).toEqual([done, lost].map(({ id, fence }) => ({ id, fence })))
-    expect(watch.settled).toEqual([{ id: done.id, fence: done.fence }])
+    expect(watch.lost).toEqual([done, lost].map(leaseOf))
+    expect(watch.settled).toEqual([leaseOf(done)])
   },
 
   'a job that was settled under one lease and runs under the next is settled under neither': async ({
@@ -300,7 +302,10 @@ const noting: Facts = {
   'a lost note does not disturb its neighbours': async ({ store, expect }) => {
     const job = await startJob(store)
 
-    await store.note([newNote({ id: newId(), fence: 1 }, { progress: '1' }), newNote(job, { progress: '2' })])
+    await store.note([
+      newNote({ id: newId(), fence: 1, queue: QUEUE }, { progress: '1' }),
+      newNote(job, { progress: '2' }),
+    ])
 
     expect((await viewOf(store, job.id)).progress).toBe(2)
   },

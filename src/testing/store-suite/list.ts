@@ -1,14 +1,14 @@
 // List: jobs newest first, page by page, narrowed by a filter.
 
 import type { JobFilter } from '../../core/job.js'
+import { PAGE_MAX } from '../../core/operator-store.js'
 import { JOB_STATES } from '../../core/states.js'
-import { PAGE_MAX } from '../../core/store.js'
 import { type Facts, factsFor } from './context.js'
 import { idAt, newJobs, START_MS } from './samples.js'
 import { codeOf, enqueueJob, jobIn, listIds, viewOf } from './steps.js'
 
 /** What a list leaves out. */
-const HEAVY: readonly string[] = ['payload', 'result', 'attempts', 'progress', 'logs', 'replays']
+const HEAVY: readonly string[] = ['payload', 'result', 'attempts', 'progress', 'logs', 'requeues']
 
 const pages: Facts = {
   'an empty store lists nothing': async ({ store, expect }) => {

@@ -11,7 +11,7 @@ const reviving: Facts = {
 
     const answers = await store.requeue([id], OPERATOR)
 
-    expect(answers).toEqual([{ id, result: 'requeued', replay: 1 }])
+    expect(answers).toEqual([{ id, result: 'requeued', requeues: 1 }])
     expect(await claimIds(store)).toEqual([id])
   },
 
@@ -64,7 +64,7 @@ const reviving: Facts = {
     expect((await claimJob(store)).fence).toBe(job.fence + 1)
   },
 
-  'replays are counted and kept with who and when': async ({ store, clock, expect }) => {
+  'requeues are counted and kept with who and when': async ({ store, clock, expect }) => {
     const id = await jobIn(store, 'dead')
     await store.requeue([id], 'ada')
     await store.settle([dead(await claimJob(store))])
@@ -72,8 +72,8 @@ const reviving: Facts = {
 
     const answers = await store.requeue([id], 'grace')
 
-    expect(answers).toEqual([{ id, result: 'requeued', replay: 2 }])
-    expect((await viewOf(store, id)).replays).toEqual([
+    expect(answers).toEqual([{ id, result: 'requeued', requeues: 2 }])
+    expect((await viewOf(store, id)).requeues).toEqual([
       { number: 1, at: new Date(START_MS), by: 'ada' },
       { number: 2, at: new Date(START_MS + SECOND_MS), by: 'grace' },
     ])
@@ -88,7 +88,7 @@ const reviving: Facts = {
       const answers = await store.requeue([id], OPERATOR)
 
       expect(answers).toEqual([{ id, result: 'refused', state }])
-      expect(await viewOf(store, id)).toMatchObject({ state, replays: [] })
+      expect(await viewOf(store, id)).toMatchObject({ state, requeues: [] })
     },
   ),
 

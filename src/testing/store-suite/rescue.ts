@@ -1,5 +1,6 @@
 // Rescue: leases that have run out are found, and their jobs taken from workers that may still be alive.
 
+import { leaseOf } from '../../core/job.js'
 import type { Facts } from './context.js'
 import {
   crashed,
@@ -158,7 +159,7 @@ const taking: Facts = {
 
     const answers = await store.settle([crashed(job)], RESCUE)
 
-    expect(answers).toEqual([{ id: job.id, fence: job.fence, result: 'lost', state: null }])
+    expect(answers).toEqual([{ ...leaseOf(job), result: 'lost', state: null }])
   },
 
   'a rescue that came too early changes nothing': async ({ store, expect }) => {
@@ -187,7 +188,7 @@ const taking: Facts = {
 
     const answers = await store.settle([crashed(job)], RESCUE)
 
-    expect(answers).toEqual([{ id: job.id, fence: job.fence, result: 'settled', state: 'retrying' }])
+    expect(answers).toEqual([{ ...leaseOf(job), result: 'settled', state: 'retrying' }])
     expect(await viewOf(store, job.id)).toMatchObject({ state: 'retrying', crashes: 1 })
   },
 
@@ -236,7 +237,7 @@ const taking: Facts = {
     await clock.advance(LEASE_MS)
     await store.settle([crashed(job)], RESCUE)
 
-    expect((await store.extend([job], LEASE_MS)).lost).toEqual([{ id: job.id, fence: job.fence }])
+    expect((await store.extend([job], LEASE_MS)).lost).toEqual([leaseOf(job)])
   },
 
   'a late worker adds no notes': async ({ store, clock, expect }) => {

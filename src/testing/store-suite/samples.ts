@@ -2,7 +2,16 @@
 
 import type { Settlement } from '../../core/decide.js'
 import { idMaker } from '../../core/id.js'
-import type { ClaimedJob, JobNote, Lease, NewJob, Schedule, SettledJob, WorkerBeat } from '../../core/job.js'
+import {
+  type ClaimedJob,
+  type JobNote,
+  type Lease,
+  leaseOf,
+  type NewJob,
+  type Schedule,
+  type SettledJob,
+  type WorkerBeat,
+} from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import type { DeadReason } from '../../core/states.js'
 import { seededRandom } from '../seeded-random.js'
@@ -109,12 +118,12 @@ export function crashed(job: HeldJob, delayMs: number = SECOND_MS): SettledJob {
 }
 
 /** A lease no claim of the job has had. */
-export function stale({ id, fence }: Lease): Lease {
-  return { id, fence: fence - 1 }
+export function stale(lease: Lease): Lease {
+  return { ...leaseOf(lease), fence: lease.fence - 1 }
 }
 
-export function newNote({ id, fence }: Lease, changes: Partial<JobNote> = {}): JobNote {
-  return { id, fence, progress: null, logs: [], ...changes }
+export function newNote(lease: Lease, changes: Partial<JobNote> = {}): JobNote {
+  return { ...leaseOf(lease), progress: null, logs: [], ...changes }
 }
 
 /** A schedule for each full hour. */

@@ -1,5 +1,6 @@
 // Settling without the lease: what is lost changes nothing, and what repeats a settlement is told what it came to.
 
+import { leaseOf } from '../../core/job.js'
 import { type Facts, factsFor } from './context.js'
 import {
   cancelled,
@@ -50,7 +51,7 @@ const lost: Facts = {
 
     const answers = await store.settle([succeeded(unknown)])
 
-    expect(answers).toEqual([{ id: unknown.id, fence: unknown.fence, result: 'lost', state: null }])
+    expect(answers).toEqual([{ ...leaseOf(unknown), result: 'lost', state: null }])
   },
 
   'settling many leases reports exactly the lost ones': async ({ store, expect }) => {

@@ -1,6 +1,7 @@
 // Settle: the end of a lease, and where it puts the job.
 
-import { BATCH_MAX } from '../../core/store.js'
+import { leaseOf } from '../../core/job.js'
+import { BATCH_MAX } from '../../core/job-store.js'
 import { type Facts, factsFor } from './context.js'
 import {
   cancelled,
@@ -32,7 +33,7 @@ const endings: Facts = {
 
     const answers = await store.settle([succeeded(job)])
 
-    expect(answers).toEqual([{ id: job.id, fence: job.fence, result: 'settled', state: 'succeeded' }])
+    expect(answers).toEqual([{ ...leaseOf(job), result: 'settled', state: 'succeeded' }])
   },
 
   'many successes and a few other ends are answered each in its place': async ({ store, expect }) => {
@@ -43,9 +44,7 @@ const endings: Facts = {
     const answers = await store.settle(jobs.map((job, index) => endOf(index)(job)))
 
     const states = jobs.map((_, index) => (index % 10 === 3 ? 'retrying' : index % 10 === 6 ? 'dead' : 'succeeded'))
-    expect(answers).toEqual(
-      jobs.map(({ id, fence }, index) => ({ id, fence, result: 'settled', state: states[index] })),
-    )
+    expect(answers).toEqual(jobs.map((job, index) => ({ ...leaseOf(job), result: 'settled', state: states[index] })))
     expect(
       await statesOf(
         store,

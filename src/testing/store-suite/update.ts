@@ -1,6 +1,6 @@
 // Update: changes to a job that waits.
 
-import { isWaiting, JOB_STATES } from '../../core/states.js'
+import { allows, JOB_STATES } from '../../core/states.js'
 import { type Facts, factsFor } from './context.js'
 import { MINUTE_MS, newId, newJobs, OPERATOR, SECOND_MS, START_MS, succeeded } from './samples.js'
 import { claimIds, claimJob, enqueueEach, enqueueJob, jobIn, startJob, stateOf, viewOf } from './steps.js'
@@ -44,7 +44,7 @@ const priorities: Facts = {
   },
 
   ...factsFor(
-    JOB_STATES.filter(isWaiting),
+    JOB_STATES.filter((state) => allows(state, 'update')),
     (state) => `the priority of a job that is ${state} can be changed`,
     async ({ store, expect }, state) => {
       const id = await jobIn(store, state)
@@ -206,7 +206,7 @@ const times: Facts = {
 
 const payloads: Facts = {
   ...factsFor(
-    JOB_STATES.filter(isWaiting),
+    JOB_STATES.filter((state) => allows(state, 'update')),
     (state) => `the payload of a job that is ${state} can be replaced`,
     async ({ store, expect }, state) => {
       const id = await jobIn(store, state, { payload: '1' })
@@ -244,7 +244,7 @@ const payloads: Facts = {
 
 const refused: Facts = {
   ...factsFor(
-    JOB_STATES.filter((state) => !isWaiting(state)),
+    JOB_STATES.filter((state) => !allows(state, 'update')),
     (state) => `a job that is ${state} cannot be changed`,
     async ({ store, expect }, state) => {
       const id = await jobIn(store, state, { payload: '1' })

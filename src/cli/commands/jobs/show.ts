@@ -80,7 +80,7 @@ function facts(job: JobView): (readonly [label: string, fact: string])[] {
     ['after', job.after.length === 0 ? null : `${job.after.join(', ')}; ${job.onParentDead} when one of them dies`],
     ['schedule', job.schedule === null ? null : `${job.schedule.name}, tick ${job.schedule.tick.toISOString()}`],
     ['tags', job.tags.length === 0 ? null : job.tags.join(', ')],
-    ...job.replays.map(
+    ...job.requeues.map(
       ({ number, at, by }) => ['requeued', `${at.toISOString()} by ${by} (replay ${number})`] as const,
     ),
   ] as const

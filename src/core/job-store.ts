@@ -1,0 +1,150 @@
+// The life of a job, as a store keeps it: written, claimed, held, settled. Clients and workers take this part of the contract.
+// store.ts has the rules that hold for all three parts.
+
+import type { ClaimedJob, Enqueued, JobNote, JobView, Lease, NewJob, SettledJob, WorkerBeat } from './job.js'
+import type { StoredError } from './json.js'
+import type { ClaimOnEnqueue } from './offer.js'
+import type { DeadReason, JobState } from './states.js'
+
+/** The most jobs one call of enqueue, claim, extend or settle takes. Callers cut larger work into pieces. */
+export const BATCH_MAX = 5_000
+
+/** Anything a query can be sent to inside the caller's transaction: a pg client, or an adapter of one line. */
+export interface Queryable {
+  query(text: string, values: unknown[]): Promise<{ rows: unknown[] }>
+}
+
+export interface EnqueueRequest {
+  /** The caller's transaction: the jobs exist exactly if it commits. */
+  readonly tx?: Queryable
+  /** Leases the first jobs for a worker in the same step. */
+  readonly claim?: ClaimOnEnqueue | undefined
+  /** Those of the jobs whose keys were held a moment ago. While they are, the store may raise that without trying to write. */
+  readonly wereHeld?: readonly NewJob[]
+}
+
+export interface ClaimRequest {
+  /** Which queues to take from, in this order, and how many of each at most. */
+  readonly queues: readonly { readonly queue: string; readonly limit: number }[]
+  /** The types the worker knows; jobs of others are left alone. Null takes any. */
+  readonly types: readonly string[] | null
+  readonly worker: string
+  readonly leaseMs: number
+}
+
+export interface Claim {
+  /** In the order they should run: by queue as requested, then highest priority, then longest ready. */
+  readonly jobs: readonly ClaimedJob[]
+  /** The store's time of the claim. */
+  readonly nowMs: number
+}
+
+export interface Extension {
+  /** Leases that no longer hold: another claim, a settlement or an operator ended them. */
+  readonly lost: readonly Lease[]
+  /** Leases whose job somebody asked to cancel. They are extended all the same. */
+  readonly cancelled: readonly Lease[]
+}
+
+export interface Watch extends Extension {
+  /** Of the leases that no longer hold: those under which the job was settled, for example by the handler's own transaction. */
+  readonly settled: readonly Lease[]
+}
+
+export interface SettleRequest {
+  /** The caller's transaction: the settlement holds exactly if it commits. */
+  readonly tx?: Queryable
+  /** Settles only jobs whose lease has run out. For rescue. */
+  readonly onlyExpired?: boolean
+}
+
+export interface SettleResult extends Lease {
+  /** `settled`, also when this very settlement took effect earlier. `lost` when the lease no longer holds. `locked` when an open
+   *  transaction is settling the job, usually its handler's own: the lease holds, nothing has changed, and the settlement can be
+   *  sent again later. */
+  readonly result: 'settled' | 'lost' | 'locked'
+  /** The job's state afterwards: a cancel requested while it ran turns a retry or a release into `cancelled`. */
+  readonly state: JobState | null
+}
+
+/** How a finished job ended; for waiting on it. */
+export interface Ending {
+  readonly id: string
+  readonly state: 'succeeded' | 'dead' | 'cancelled'
+  /** JSON text, or null. */
+  readonly result: string | null
+  readonly reason: DeadReason | null
+  readonly error: StoredError | null
+}
+
+/** What a store reports on its own, from any process. Each report may be lost: only speed depends on it. */
+export interface StoreListener {
+  /** Jobs became ready in a queue. */
+  ready?(queue: string): void
+  /** Somebody may have asked to cancel a running job. A hint, which any program that can connect may forge: `watch` knows. */
+  cancel?(id: string): void
+}
+
+/** How a heartbeat thread extends leases without the main thread: the module it loads and the settings it gets. */
+export interface ExtenderSpec {
+  readonly kind: 'memory' | 'postgres' | 'redis'
+  /** URL of a module that exports `openExtender(data): Promise<{ extend, close }>`; null where the program was bundled. */
+  readonly module: string | null
+  /** Structured-cloneable settings for it. */
+  readonly data: unknown
+}
+
+/** The life of a job, in order. */
+export interface JobStore {
+  /**
+   * Writes jobs, all or none, and answers for each in order. A job whose idempotency key is held is not written: the answer has
+   * the holder's id and `created: false`. A job whose id is already known is left as it is. With `claim` the first jobs are
+   * leased in the same step, as if a claim had followed that found no earlier jobs; a store may claim fewer or none, and it claims
+   * none of a paused queue and none that it knew before. Without `tx` it never waits for a key that an open transaction elsewhere
+   * is writing: it writes nothing and raises the error of `heldKeys`. With `tx` it raises what the transaction raises, and the
+   * caller begins that again.
+   */
+  enqueue(jobs: readonly NewJob[], request?: EnqueueRequest): Promise<readonly Enqueued[]>
+
+  /** Leases ready jobs: each moves to running with its attempt and fence counted up. No two claims get the same job. */
+  claim(request: ClaimRequest): Promise<Claim>
+
+  /** Records that the handlers of these leases are about to start. Used only for jobs that crashed before, so that a job that only
+   *  waited next to the one that crashes is not blamed. Lost leases are passed over. */
+  begin(leases: readonly Lease[]): Promise<void>
+
+  /** Makes leases last `leaseMs` from now. Each counts by itself; the lost ones are reported. */
+  extend(leases: readonly Lease[], leaseMs: number): Promise<Extension>
+
+  /** Which of these leases have a job that somebody asked to cancel, no longer hold, or ended with a settlement. Changes nothing. */
+  watch(leases: readonly Lease[]): Promise<Watch>
+
+  /** Keeps progress and log lines of running jobs. Those of lost leases are dropped. */
+  note(notes: readonly JobNote[]): Promise<void>
+
+  /** Ends leases and moves their jobs to the states of their settlements. Each counts by itself: a lost one changes nothing and
+   *  does not disturb its neighbours. */
+  settle(jobs: readonly SettledJob[], request?: SettleRequest): Promise<readonly SettleResult[]>
+
+  /** One job with its history, or null. */
+  get(id: string): Promise<JobView | null>
+
+  /** Those of the jobs that have finished. */
+  endings(ids: readonly string[]): Promise<readonly Ending[]>
+
+  /** The store's time. */
+  now(): Promise<number>
+
+  /** Records that a worker lives. */
+  beat(worker: WorkerBeat): Promise<void>
+  /** Records that a worker has stopped. */
+  leave(workerId: string): Promise<void>
+
+  /** Reports `ready` of these queues to the listeners of every process. For a program that has committed a transaction of its own;
+   *  after every other call the store does this by itself. */
+  wake(queues: readonly string[]): void
+  /** Adds a listener and returns the function that removes it. */
+  listen(listener: StoreListener): () => void
+  /** How a thread of its own can extend leases, or null where the store lives in this thread. */
+  extender(): ExtenderSpec | null
+}
