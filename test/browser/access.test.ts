@@ -48,7 +48,7 @@ describe('signing in', SLOWLY, () => {
     await second.getByRole('heading', { name: 'Sign in to Holdfast' }).waitFor()
   })
 
-  test('a token can be pasted, a wrong one is told, and signing out asks again', async () => {
+  test('a token can be pasted, a wrong one is refused, and signing out asks again', async () => {
     const page = await desk.visit('/', { isSignedIn: false, expects: /401/ })
 
     await page.getByLabel('Token').fill('wrong-wrong-wrong-wrong-wrong-wrong-wrong')

@@ -10,7 +10,7 @@ describe('numbers in JSON', () => {
     return source !== undefined
   })()
 
-  test('ordinary JSON is parsed as ever', () => {
+  test('ordinary JSON is parsed as usual', () => {
     const text = '{"a":[1,-2.5e3,true,null,"0123456789012345678901"],"b":{"__proto__":1}}'
 
     expect(JSON.stringify(parseExact(text))).toBe(JSON.stringify(JSON.parse(text)))

@@ -50,12 +50,12 @@ const failed = (attempt: number, second: number) => ({
   error,
 })
 
-describe('the story of a job', () => {
-  test('a job that waits has only begun', () => {
+describe('the history of a job', () => {
+  test('a waiting job shows only its enqueue', () => {
     expect(timelineOf(job).map(({ title }) => title)).toEqual(['Enqueued'])
   })
 
-  test('every failed attempt is told with how long it ran and why it failed', () => {
+  test('every failed attempt shows how long it ran and why it failed', () => {
     const retrying = {
       ...job,
       state: 'retrying' as const,
@@ -100,26 +100,26 @@ describe('the story of a job', () => {
     expect(events[4]!.error).toBeNull()
   })
 
-  test('an error that no attempt has told is told with the death', () => {
+  test('an error that no attempt shows is shown with the death', () => {
     const crashed = { ...job, state: 'dead' as const, reason: 'crashed' as const, error, finishedAt: at(9) }
 
     expect(timelineOf(crashed).at(-1)!.error).toEqual(error)
   })
 
-  test('success tells which attempt it was and how long it ran', () => {
+  test('success shows the attempt and how long it ran', () => {
     const done = { ...job, state: 'succeeded' as const, attempt: 1, startedAt: at(3), finishedAt: at(5), worker: 'w' }
 
     expect(timelineOf(done).at(-1)).toMatchObject({ title: 'Attempt 1 succeeded', ranMs: 2_000, worker: 'w' })
   })
 
-  test('a job of a schedule says so', () => {
+  test('a job of a schedule names the schedule', () => {
     const tick = { ...job, schedule: { name: 'nightly', tick: at(0) } }
 
     expect(timelineOf(tick)[0]!.title).toBe('Enqueued by schedule nightly')
   })
 })
 
-test('every state has a moment that matters', () => {
+test('every state has a time to show', () => {
   for (const state of JOB_STATES) expect(momentOf({ ...job, state }).word).not.toBe('')
 })
 

@@ -19,7 +19,7 @@ afterAll(() => server.close())
 
 const EMPTY = [{ filter: '' }, { filter: {} }, { filter: 'queue:*' }]
 
-test.each(EMPTY)('POST /v1/bulk with $filter does nothing before every job is meant', async (body) => {
+test.each(EMPTY)('POST /v1/bulk with $filter does nothing unless it says that every job is meant', async (body) => {
   const narrow = await server.key(['read', 'operate'], ['mail'])
   const ask = (said: object) => server.admin('POST', '/v1/bulk', { body: { action: 'cancel', ...body, ...said } })
   const before = (await server.holdfast.bulks()).length

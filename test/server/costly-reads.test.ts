@@ -6,34 +6,34 @@ import { CostlyReads } from '../../src/server/costly-reads.js'
 const present = new AbortController().signal
 
 /** A look that lasts until it is told to end. */
-function held(looks: CostlyReads, who: string) {
+function held(reads: CostlyReads, who: string) {
   let end = () => {}
   const lasts = new Promise<void>((resolve) => {
     end = resolve
   })
-  return { ended: looks.run(who, present, () => lasts), end }
+  return { ended: reads.run(who, present, () => lasts), end }
 }
 
-test('a search whose turn does not come in time is refused with the reason, and leaves its place', async () => {
-  const looks = new CostlyReads(5)
-  const running = [held(looks, 'a'), held(looks, 'a')]
+test('a search that waits too long is refused with the reason, and frees its place', async () => {
+  const reads = new CostlyReads(5)
+  const running = [held(reads, 'a'), held(reads, 'a')]
 
-  await expect(looks.run('a', present, async () => 'found')).rejects.toMatchObject({
+  await expect(reads.run('a', present, async () => 'found')).rejects.toMatchObject({
     status: 429,
-    message: expect.stringMatching(/searches before this one were not done after 0.005 s/),
+    message: expect.stringMatching(/waited 0.005 s for others to finish/),
   })
   for (const { end } of running) end()
   await Promise.all(running.map(({ ended }) => ended))
 
-  expect(await looks.run('a', present, async () => 'found')).toBe('found')
+  expect(await reads.run('a', present, async () => 'found')).toBe('found')
 })
 
-test('two searches of one key run, a third waits for them, and another key for none', async () => {
-  const looks = new CostlyReads()
-  const [first, second] = [held(looks, 'a'), held(looks, 'a')]
+test('two searches of one key run, its third waits, and another key does not', async () => {
+  const reads = new CostlyReads()
+  const [first, second] = [held(reads, 'a'), held(reads, 'a')]
   const order: string[] = []
-  const third = looks.run('a', present, async () => order.push('a'))
-  await looks.run('b', present, async () => order.push('b'))
+  const third = reads.run('a', present, async () => order.push('a'))
+  await reads.run('b', present, async () => order.push('b'))
   first.end()
   await third
   second.end()

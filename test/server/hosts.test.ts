@@ -65,7 +65,7 @@ const HOSTILE = [
 const hostile = () => HOSTILE.map((host) => host.replaceAll('PORT', String(server.listening.port)))
 
 describe.each(ROUTES.map((route) => [`${route.method} ${route.path}`, route] as const))('%s', (_, route) => {
-  test('refuses every host that is not ours, whoever asks', async () => {
+  test('refuses every unknown host, also with a valid token', async () => {
     const path = route.path.replace(/\{\w+\}/g, 'x')
     for (const host of hostile()) {
       const lines = [`${route.method} ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${TOKEN}`]
@@ -78,7 +78,7 @@ describe.each(ROUTES.map((route) => [`${route.method} ${route.path}`, route] as 
   })
 })
 
-describe('a request that is not quite one', () => {
+describe('a malformed request', () => {
   const port = () => server.listening.port
 
   test.each([
