@@ -53,7 +53,7 @@ describe('signing in', SLOWLY, () => {
 
     await page.getByLabel('Token').fill('wrong-wrong-wrong-wrong-wrong-wrong-wrong')
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByText('This token is not known').waitFor()
+    await page.getByText('This token is unknown').waitFor()
     await page.getByLabel('Token').fill(`${desk.url}/?token=${desk.server.server.createToken()}`)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('heading', { name: 'Overview' }).waitFor()

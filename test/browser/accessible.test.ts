@@ -156,12 +156,12 @@ describe('live', SLOWLY, () => {
     const place = await first.boundingBox()
 
     await desk.holdfast.enqueue('fresh_job', null, { queue: 'exports' })
-    await page.getByRole('button', { name: '1 new — show' }).waitFor()
+    await page.getByRole('button', { name: 'Show 1 new' }).waitFor()
 
     expect(await page.locator('tbody tr').count()).toBe(before.length)
     expect(await first.textContent()).toContain('adhoc_report')
     expect(await first.boundingBox()).toEqual(place)
-    await page.getByRole('button', { name: '1 new — show' }).click()
+    await page.getByRole('button', { name: 'Show 1 new' }).click()
     await eventually(() => first.textContent()).toContain('fresh_job')
   })
 

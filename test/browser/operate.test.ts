@@ -142,7 +142,7 @@ describe('bulk actions', SLOWLY, () => {
     const page = await desk.visit('/dead')
     const group = page.locator('.group', { hasText: 'ECONNREFUSED' })
 
-    await group.getByRole('button', { name: 'Replay…' }).click()
+    await group.getByRole('button', { name: 'Requeue…' }).click()
     await page.getByText('2 jobs match').waitFor()
     await page
       .getByRole('radio', { name: '10/s' })
@@ -197,7 +197,7 @@ describe('one job, one queue, one schedule', SLOWLY, () => {
 
     // Its handler drops it again; the story tells both lives.
     await eventually(async () => (await desk.holdfast.get(known.ids.dead))?.attempts.length).toBe(2)
-    await eventually(() => page.locator('.panel[aria-label=Story]').textContent()).toMatch(/[Rr]equeued/)
+    await eventually(() => page.locator('.panel[aria-label=History]').textContent()).toMatch(/[Rr]equeued/)
   })
 
   test('a schedule runs now, is paused and resumed', async () => {

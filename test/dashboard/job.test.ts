@@ -70,7 +70,7 @@ describe('the history of a job', () => {
       'Enqueued',
       'Attempt 1 failed',
       'Attempt 2 failed',
-      'Attempt 3 comes',
+      'Attempt 3 starts',
     ])
     expect(events[1]).toMatchObject({ ranMs: 2_000, worker: 'w', error })
     expect(events[3]!.atMs).toBe(Date.parse(at(60)))
@@ -95,7 +95,7 @@ describe('the history of a job', () => {
       'Attempt 1 failed',
       'Requeued by ada',
       'Attempt 1 failed',
-      'Dead: its attempts were used up',
+      'Dead: no attempts left',
     ])
     expect(events[4]!.error).toBeNull()
   })
@@ -147,8 +147,9 @@ describe('progress', () => {
 })
 
 test('masked paths are those of the part that is shown', () => {
-  const redacted = ['payload.user.password', 'cards[0].number', 'result.token']
+  const redacted = ['payload.user.password', 'payload.cards.0.number', 'result.token', 'progress.token']
 
   expect([...maskedPaths(redacted, 'payload')]).toEqual(['user.password', 'cards.0.number'])
   expect([...maskedPaths(redacted, 'result')]).toEqual(['token'])
+  expect([...maskedPaths(['payload'], 'payload')]).toEqual([''])
 })

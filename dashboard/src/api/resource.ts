@@ -1,4 +1,4 @@
-// What pages look at: one entry for each address, shared by all who show it, kept fresh while live and while watched.
+// The answers that pages show. Each address has one entry, shared by all components and refreshed while one of them shows it.
 
 import { useCallback, useEffect, useMemo } from 'react'
 import { isUpdating } from '../live/updating.js'
@@ -6,7 +6,7 @@ import { type Observable, observable, useObservable } from '../observable.js'
 import { isSignedIn, outage } from './health.js'
 import { request } from './request.js'
 
-/** What is known of an address. The last value stays while a newer one is asked for, and when asking fails. */
+/** The state of one address. The last value stays while it is read again, and when that fails. */
 interface Loaded<T> {
   readonly value: T | null
   readonly error: unknown
@@ -15,20 +15,20 @@ interface Loaded<T> {
 }
 
 export interface Resource<T> extends Loaded<T> {
-  /** Asks again now; resolves when answered. */
+  /** Reads it again now; resolves when that is done. */
   refresh(): Promise<void>
 }
 
 interface Entry {
   readonly path: string
   readonly loaded: Observable<Loaded<unknown>>
-  /** Who shows it, each with how often it wants it. */
+  /** The components that show it, each with its interval. */
   readonly watchers: Set<{ readonly everyMs: number | null }>
   asking: Promise<void> | null
 }
 
 const NOTHING: Loaded<never> = { value: null, error: null, isLoading: false, atMs: 0 }
-/** Entries nobody shows are kept for going back and forth, but not without end. */
+/** Entries that are not shown are kept for going back, up to this many. */
 const ENTRIES_MAX = 60
 const entries = new Map<string, Entry>()
 
@@ -99,12 +99,12 @@ async function load(entry: Entry): Promise<void> {
   }
 }
 
-/** Asks again for everything on the screen: after a change, and when a person presses r. */
+/** Reads everything on the screen again: after a change, and when the user presses r. */
 export function refreshAll(): void {
   for (const entry of entries.values()) if (entry.watchers.size > 0) void ask(entry)
 }
 
-/** Asks again for what is on the screen and begins with one of these, and forgets the rest of them. */
+/** Reads again what is on the screen and begins with one of these, and drops the other entries that do. */
 export function refreshThose(...prefixes: readonly string[]): void {
   for (const entry of [...entries.values()]) {
     if (!prefixes.some((prefix) => entry.path.startsWith(prefix))) continue
@@ -118,10 +118,10 @@ export function supply(path: string, value: unknown): void {
   entries.get(path)?.loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
 }
 
-/** One beat for all: asks for those whose time has come. Started once by the page. */
+/** One timer for all entries: reads those that are due. Started once by the page. */
 export function startRefreshing(): () => void {
   const timer = setInterval(() => {
-    // During an outage one probe asks, not every part of the page.
+    // During an outage only one probe asks, not every part of the page.
     if (!isUpdating.get() || outage.get() !== null || !isSignedIn.get()) return
     const now = Date.now()
     for (const entry of entries.values()) {
@@ -131,7 +131,7 @@ export function startRefreshing(): () => void {
   return () => clearInterval(timer)
 }
 
-/** As often as the most eager of those who show it wants; never while nobody does. */
+/** The shortest interval of the components that show it; infinite when none does. */
 function everyOf({ watchers }: Entry): number {
   let everyMs = Number.POSITIVE_INFINITY
   for (const watcher of watchers) everyMs = Math.min(everyMs, watcher.everyMs ?? everyMs)

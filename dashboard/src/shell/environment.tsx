@@ -1,4 +1,4 @@
-// Which environment this is: a name with a colour, so that nobody empties production's queue by mistake.
+// The environment's name and colour, so that production is not mistaken for staging.
 
 import type { ReactNode } from 'react'
 import { useMe } from '../api/answers.js'

@@ -1,4 +1,4 @@
-// The way around: a column on wide screens, a bar at the bottom on phones.
+// The navigation: a column on wide screens, a bar at the bottom on phones.
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
@@ -13,7 +13,7 @@ import { EnvironmentBadge } from './environment.js'
 import { isAt, PLACES, type Place } from './places.js'
 import { signOut } from './sign-out.js'
 
-/** The number beside a place, when there is one worth a look. */
+/** The number beside a page's name, if any. */
 function useCounts(): Readonly<Record<string, { readonly text: string; readonly isAlarm: boolean } | undefined>> {
   const overview = useOverview().value
   const warnings = useWarnings()

@@ -1,4 +1,4 @@
-// The frame of every page: its title, what one can do there, and the controls that hold everywhere.
+// The frame of every page: its title, its actions, and the common controls.
 
 import { type ReactNode, useEffect, useRef } from 'react'
 import { useMe } from '../api/answers.js'
@@ -24,8 +24,7 @@ export function Page({ title, before, beside, actions, children }: PageProps): R
   }, [title, environment])
   useEffect(() => {
     document.querySelector('main')?.scrollTo(0, 0)
-    // A new page begins at its heading, also for those who listen; the first leaves the focus to the browser, and one that
-    // has put it into a field keeps it there.
+    // Focus the heading of a new page, for screen readers too. Not on the first page, and not when a field has the focus.
     if (!isFirst && !(document.activeElement instanceof HTMLInputElement))
       heading.current?.focus({ preventScroll: true })
     isFirst = false

@@ -1,4 +1,4 @@
-// Shown when the server does not know us: paste the token it printed at its start.
+// The sign-in: paste the token that the server printed when it started.
 
 import { type FormEvent, type ReactNode, useState } from 'react'
 import { isSignedIn } from '../../api/health.js'
@@ -23,7 +23,7 @@ export function SignInPage(): ReactNode {
       refreshAll()
     } catch (error) {
       const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
-      setProblem(isRefused ? 'This token is not known, or it has run out.' : messageOf(error))
+      setProblem(isRefused ? 'This token is unknown or expired.' : messageOf(error))
     } finally {
       setBusy(false)
     }
@@ -52,8 +52,8 @@ export function SignInPage(): ReactNode {
         <details>
           <summary>Where is the token?</summary>
           <p>
-            In the terminal, on the line with the address. A server that was started without one makes a new one each
-            time:
+            In the terminal, on the line with the address. A server without a configured token prints a new one each
+            time it starts:
           </p>
           <Command text="npx holdfast server" />
         </details>

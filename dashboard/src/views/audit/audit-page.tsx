@@ -50,8 +50,8 @@ function Lines({ path }: { readonly path: string }): ReactNode {
   }
   if (lines.length === 0) {
     return (
-      <Empty icon="audit" title="Nothing is recorded here">
-        Every change an operator makes, here, over HTTP or in the terminal, leaves a line with its name.
+      <Empty icon="audit" title="No entries">
+        Every change that an operator makes, in the dashboard, over HTTP or in the terminal, is recorded here.
       </Empty>
     )
   }

@@ -1,4 +1,4 @@
-// Bulk actions: what is under way and what was done.
+// Bulk actions in progress and in the past.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
@@ -24,7 +24,7 @@ export function BulkPage(): ReactNode {
       ) : value.bulks.length === 0 ? (
         <Empty
           icon="bulk"
-          title="No bulk action yet"
+          title="No bulk actions yet"
           command="npx holdfast dlq requeue --filter 'error:timeout' --dry-run"
         >
           Filter the jobs, select all that match, and requeue, cancel or discard them. Progress and history appear here.

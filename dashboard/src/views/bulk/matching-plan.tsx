@@ -1,4 +1,4 @@
-// Before a bulk action on all that match: the server counts, a person confirms.
+// Before a bulk action on all matching jobs: the server counts them, a person confirms.
 
 import { type ReactNode, useEffect, useState } from 'react'
 import { change, messageOf } from '../../api/request.js'
@@ -12,13 +12,13 @@ import { Field } from '../../parts/field.js'
 import { Icon } from '../../parts/icons.js'
 import { RateField } from './rate-field.js'
 
-/** From here on, what cannot be taken back asks for the number to be typed. */
+/** From this many jobs on, an action that cannot be undone asks for the number to be typed. */
 const TYPED_FROM = 1_000
 
 const EFFECTS: Readonly<Record<BulkAction, string>> = {
   requeue: 'Dead jobs among them become ready again, with their attempts counted from zero.',
-  cancel: 'Waiting jobs are cancelled; running ones are asked to stop. This cannot be taken back.',
-  discard: 'Dead jobs among them become cancelled and are pruned after the retention time. This cannot be taken back.',
+  cancel: 'Waiting jobs are cancelled; running ones are asked to stop. This cannot be undone.',
+  discard: 'Dead jobs among them become cancelled and are removed after the retention time. This cannot be undone.',
 }
 
 export function MatchingPlan({
@@ -77,7 +77,7 @@ export function MatchingPlan({
       <p>{EFFECTS[action]}</p>
       <RateField value={perSecond} onChange={setPerSecond} />
       {mustType ? (
-        <Field label={`Type ${count} to go on`} hint={`${wholeText(count)} jobs, without the comma`}>
+        <Field label={`Type ${count} to continue`} hint={`${wholeText(count)} jobs, without the comma`}>
           {(props) => (
             <input
               {...props}

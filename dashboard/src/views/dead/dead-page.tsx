@@ -38,14 +38,14 @@ export function DeadPage(): ReactNode {
         )
       ) : value.groups.length === 0 ? (
         <Empty icon="check" title="No dead letters">
-          A job comes here when its attempts are used up, its handler drops it, it grows too old, or it takes its worker
-          down. Nothing leaves by itself: you requeue or discard it.
+          A job becomes a dead letter when it has no attempts left, its handler drops it, it exceeds its maximum age, or
+          it crashes its worker too often. It stays here until you requeue or discard it.
         </Empty>
       ) : (
         <>
           <p className="page-note">
-            {countOf(value.groups.length, 'group')} of jobs that died of the same error, most first. Numbers, ids and
-            quoted text in messages do not count as differences.
+            {countOf(value.groups.length, 'group')} of dead jobs with the same error, the largest first. Errors that
+            differ only in numbers, ids or quoted text are in one group.
           </p>
           <div className="stack-list">
             {value.groups.map((group) => (
@@ -95,7 +95,7 @@ function QueueChoice({
         </select>
       </label>
       <Link href={jobsPath(queue === null ? 'state:dead' : `state:dead queue:${quote(queue)}`)} className="more-link">
-        As a list
+        Show as a list
       </Link>
     </div>
   )

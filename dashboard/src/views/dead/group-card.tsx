@@ -33,7 +33,7 @@ export function GroupCard({
       <div className="group-body">
         <h2 className="group-error">
           <span className="error-name">{error?.name ?? 'No error'}</span>{' '}
-          <span className="group-message">{error?.message ?? 'they died without one'}</span>
+          <span className="group-message">{error?.message ?? 'These jobs died without an error'}</span>
         </h2>
         <p className="group-facts">
           {types.map((type) => (
@@ -52,14 +52,14 @@ export function GroupCard({
           aria-expanded={isOpen}
           onClick={() => setOpen(!isOpen)}
         >
-          {isOpen ? 'Hide the newest' : 'Look at the newest'}
+          {isOpen ? 'Hide the newest job' : 'Show the newest job'}
         </button>
       </div>
       <div className="group-actions">
         {operate ? (
           <>
-            <Button icon="replay" onClick={() => onAsk('requeue')}>
-              Replay…
+            <Button icon="again" onClick={() => onAsk('requeue')}>
+              Requeue…
             </Button>
             <Button kind="quiet" icon="trash" onClick={() => onAsk('discard')}>
               Discard…
@@ -77,7 +77,7 @@ export function GroupCard({
 
 function Newest({ id }: { readonly id: string }): ReactNode {
   const { value, error } = useResource<Job>(`v1/jobs/${segment(id)}`)
-  if (value === null) return error === null ? <Waiting rows={3} /> : <p className="faint">It is no longer there.</p>
+  if (value === null) return error === null ? <Waiting rows={3} /> : <p className="faint">This job no longer exists.</p>
   return (
     <div className="newest">
       {value.error === null ? null : <ErrorBox error={value.error} isOpen />}

@@ -62,7 +62,7 @@ export function CloneDialog({ job, onClose }: { readonly job: Job; readonly onCl
     >
       {original === null ? (
         <p>
-          The payload has masked values and is copied as it is.{' '}
+          The payload has masked values. The new job gets the real ones.{' '}
           {readPayload ? (
             <Button icon="eye" onClick={() => void run(reveal, null)}>
               Reveal it to edit (audited)
@@ -76,7 +76,7 @@ export function CloneDialog({ job, onClose }: { readonly job: Job; readonly onCl
         <Field label="Queue">
           {(props) => <input {...props} type="text" value={queue} onChange={(event) => setQueue(event.target.value)} />}
         </Field>
-        <Field label="Delay" hint="such as 30s or 2h; empty runs it at once">
+        <Field label="Delay" hint="such as 30s or 2h; leave empty to run it immediately">
           {(props) => <input {...props} type="text" value={delay} onChange={(event) => setDelay(event.target.value)} />}
         </Field>
       </div>

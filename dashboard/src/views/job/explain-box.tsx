@@ -4,7 +4,6 @@ import type { ReactNode } from 'react'
 import { useResource } from '../../api/resource.js'
 import type { Explanation, Job } from '../../api/types.js'
 import { segment } from '../../links.js'
-import { Command } from '../../parts/copy.js'
 import { Icon } from '../../parts/icons.js'
 
 const QUESTIONS: Readonly<Partial<Record<Job['state'], string>>> = {
@@ -28,7 +27,7 @@ export function ExplainBox({ job }: { readonly job: Job }): ReactNode {
         {question}
       </h2>
       {value === null ? (
-        <p className="faint">Asking…</p>
+        <p className="faint">Loading…</p>
       ) : (
         <>
           {value.reasons.length === 0 ? (
@@ -40,15 +39,11 @@ export function ExplainBox({ job }: { readonly job: Job }): ReactNode {
               </p>
             ))
           )}
-          {value.next.map((step) =>
-            /^(npx )?holdfast /.test(step) ? (
-              <Command key={step} text={step} />
-            ) : (
-              <p key={step} className="explain-next">
-                {sentence(step)}
-              </p>
-            ),
-          )}
+          {value.next.map((step) => (
+            <p key={step} className="explain-next">
+              {sentence(step)}
+            </p>
+          ))}
         </>
       )}
     </section>

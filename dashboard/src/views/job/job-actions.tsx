@@ -37,18 +37,23 @@ export function JobActions({ job }: { readonly job: Job }): ReactNode {
   return (
     <>
       {can('requeue') ? (
-        <Button kind="primary" icon="replay" isBusy={isBusy} onClick={() => post('requeue', 'The job is requeued')}>
+        <Button kind="primary" icon="again" isBusy={isBusy} onClick={() => post('requeue', 'The job is requeued')}>
           Requeue
         </Button>
       ) : null}
       {can('run') ? (
-        <Button kind="primary" icon="play" isBusy={isBusy} onClick={() => post('run', 'The job is due now')}>
+        <Button
+          kind="primary"
+          icon="play"
+          isBusy={isBusy}
+          onClick={() => post('run', 'The job runs as soon as a worker is free')}
+        >
           Run now
         </Button>
       ) : null}
       {can('cancel') ? (
         <Button icon="close" disabled={job.cancelRequested} onClick={() => setOpen('cancel')}>
-          {job.cancelRequested ? 'Cancel asked' : 'Cancel'}
+          {job.cancelRequested ? 'Cancel requested' : 'Cancel'}
         </Button>
       ) : null}
       {offered.length === 0 ? null : <Menu label="More actions" entries={offered} />}
@@ -83,8 +88,8 @@ function ActionDialog({ job, open, onClose }: ActionDialogProps): ReactNode {
         >
           <p>
             {job.state === 'running'
-              ? 'Its worker is told, and the handler’s signal fires. It ends as cancelled unless it succeeds first.'
-              : 'It will not run, and jobs that come after it follow their own rule. This cannot be taken back.'}
+              ? 'Its worker asks the handler to stop. The job ends as cancelled unless the handler succeeds first.'
+              : 'It will not run. Jobs that run after it are cancelled too, unless they were set to run anyway. This cannot be undone.'}
           </p>
         </Confirm>
       )
@@ -98,9 +103,7 @@ function ActionDialog({ job, open, onClose }: ActionDialogProps): ReactNode {
           done="The job is discarded"
           onClose={onClose}
         >
-          <p>
-            It leaves the dead letters as cancelled and is pruned after the retention time. This cannot be taken back.
-          </p>
+          <p>It becomes cancelled and is removed after the retention time. This cannot be undone.</p>
         </Confirm>
       )
   }

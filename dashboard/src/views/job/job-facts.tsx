@@ -1,4 +1,4 @@
-// The facts about a job beside its story.
+// The facts about a job, beside its history.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
@@ -26,7 +26,7 @@ export function JobFacts({ job }: { readonly job: Job }): ReactNode {
     job.crashes === 0 ? null : fact('Crashes', String(job.crashes)),
     fact('Priority', String(job.priority)),
     fact('Created', time(job.createdAt)),
-    fact('Runs', time(job.runAt)),
+    fact('Runs at', time(job.runAt)),
     fact('Started', time(job.startedAt)),
     fact('Finished', time(job.finishedAt)),
     fact('Took', tookOf(job)),
@@ -39,7 +39,7 @@ export function JobFacts({ job }: { readonly job: Job }): ReactNode {
     job.schedule === null
       ? null
       : fact('Schedule', <FilterLink filter={`schedule:${quote(job.schedule.name)}`} text={job.schedule.name} />),
-    job.after.length === 0 ? null : fact('Comes after', <Parents job={job} />),
+    job.after.length === 0 ? null : fact('Runs after', <Parents job={job} />),
     job.version === 1 ? null : fact('Payload version', String(job.version)),
   ]
   return <Facts facts={facts} />

@@ -1,4 +1,4 @@
-// One job: where it stands and why, its whole story, what went in and came out.
+// One job: its state and why, its history, its payload and its result.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
@@ -54,9 +54,9 @@ export function JobPage({ id }: { readonly id: string }): ReactNode {
           </p>
           <ExplainBox job={job} />
           <JobProgress job={job} />
-          <section className="panel" aria-label="Story">
+          <section className="panel" aria-label="History">
             <header className="panel-head">
-              <h2>Story</h2>
+              <h2>History</h2>
             </header>
             <Timeline job={job} />
           </section>
@@ -91,7 +91,7 @@ function NoJob({
       title="There is no such job"
       command={`npx holdfast jobs show ${/^[\w-]+$/.test(id) ? id : '<id>'}`}
     >
-      It may have been pruned: finished jobs are kept for the retention time of their queue.
+      It may have been removed: finished jobs are kept for the retention time.
     </Empty>
   )
 }

@@ -1,4 +1,4 @@
-// The payload with what one may do about its masked values.
+// The payload, and revealing its masked values.
 
 import { type ReactNode, useState } from 'react'
 import { useRights } from '../../api/answers.js'
@@ -55,10 +55,10 @@ export function Payload({ job }: { readonly job: Job }): ReactNode {
           title="Reveal the masked values?"
           verb="Reveal"
           work={async () => setRevealed({ value: await request(payloadPath(job.id)) })}
-          done="The payload is shown as it is"
+          done="The payload is shown unmasked"
           onClose={() => setAsking(false)}
         >
-          <p>The whole payload is shown on this page. That you looked is written to the audit.</p>
+          <p>The whole payload is shown on this page. This is recorded in the audit log.</p>
         </Confirm>
       ) : null}
     </>

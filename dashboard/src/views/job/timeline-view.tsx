@@ -1,4 +1,4 @@
-// The story of a job as a line with its attempts on it.
+// The history of a job as a line with its attempts.
 
 import type { ReactNode } from 'react'
 import type { Job } from '../../api/types.js'

@@ -1,4 +1,4 @@
-// The rows of the jobs page: the first page kept fresh in place, older pages added below on request.
+// The rows of the jobs page. The first page is refreshed in place, older pages are added below on request.
 
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { messageOf, request } from '../../api/request.js'
@@ -10,7 +10,7 @@ import { announce, toast } from '../../parts/announce.js'
 import { appendRows, mergeRows } from './merge-rows.js'
 
 const PAGE_ROWS = 50
-/** More rows than this make a page slow and help nobody; a narrower filter does. */
+/** More rows than this make the page slow; a narrower filter helps more. */
 export const ROWS_MAX = 200
 
 export interface JobRows {

@@ -1,4 +1,4 @@
-// Everything at one look: what is wrong, how much flows, where it waits.
+// The state of the whole system: warnings, numbers, charts, queues.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
@@ -30,7 +30,8 @@ export function OverviewPage(): ReactNode {
           title="No job has been enqueued yet"
           command={`npx holdfast enqueue hello '{"name":"world"}'`}
         >
-          Enqueue one from the shell, from your code, or with a POST to <code>/v1/jobs</code>. It appears here at once.
+          Enqueue one from the shell, from your code, or with a POST to <code>/v1/jobs</code>. It appears here
+          immediately.
         </Empty>
       ) : (
         <>

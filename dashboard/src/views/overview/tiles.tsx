@@ -1,4 +1,4 @@
-// The numbers an operator looks for first. Each leads to the jobs it counts.
+// The most important numbers. Each links to the jobs it counts.
 
 import type { ReactNode } from 'react'
 import { useWorkers } from '../../api/answers.js'
@@ -29,7 +29,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
       </Tile>
       <Tile label="Ready" value={count(totals.ready)} href={jobsPath('state:ready')} state="ready">
         {totals.ready === 0
-          ? 'nothing waits'
+          ? 'none waiting'
           : `oldest ${durationText(totals.oldestAgeS * 1_000)}${totals.oldestQueue === null ? '' : ` in ${totals.oldestQueue}`}`}
       </Tile>
       <Tile label="Running" value={count(totals.running)} href={jobsPath('state:running')} state="running">
@@ -43,7 +43,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
         )}
       </Tile>
       <Tile label="Retrying" value={count(totals.retrying)} href={jobsPath('state:retrying')} state="retrying">
-        {rateText(rates.failed)}/s fail
+        {rateText(rates.failed)}/s failing
       </Tile>
       <Tile label="Scheduled" value={count(totals.scheduled)} href={jobsPath('state:scheduled')} state="scheduled">
         {totals.blocked === 0 ? 'none blocked' : `${count(totals.blocked)} blocked`}

@@ -1,4 +1,4 @@
-// What is wrong, on top of everything, each with what to do.
+// The warnings, each with what to do about it.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
@@ -25,6 +25,9 @@ export function Warnings(): ReactNode {
 
 function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
   const { code, level, text, queue, next } = warning
+  // The advice is a sentence, a command, or a sentence that ends in a command.
+  const command = /\b(?:npx )?holdfast .*$/.exec(next)?.[0]
+  const words = next.slice(0, next.length - (command?.length ?? 0)).trim()
   return (
     <div className="warning" data-level={level}>
       <Icon name={level === 'note' ? 'note' : 'warning'} />
@@ -43,13 +46,9 @@ function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
             </>
           )}
         </p>
-        {isCommand(next) ? <Command text={next} /> : <p className="warning-next">{next}</p>}
+        {words === '' ? null : <p className="warning-next">{words}</p>}
+        {command === undefined ? null : <Command text={command} />}
       </div>
     </div>
   )
-}
-
-/** The server's advice is a sentence or a command to run. */
-function isCommand(text: string): boolean {
-  return /^(npx )?holdfast /.test(text)
 }

@@ -1,4 +1,4 @@
-// The settings of a queue as they are typed into a form, what is wrong with them, and what is sent.
+// The settings of a queue in a form: the fields, their mistakes, and the request.
 
 import type { QueueSettings } from '../../api/types.js'
 import { readDuration, writeDuration } from './durations.js'

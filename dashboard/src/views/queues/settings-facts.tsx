@@ -1,4 +1,4 @@
-// The settings of a queue as they hold, with the defaults where it sets none.
+// The settings of a queue, with the defaults where it sets none.
 
 import type { ReactNode } from 'react'
 import type { QueueSettings } from '../../api/types.js'
@@ -19,7 +19,7 @@ export function SettingsFacts({ settings }: { readonly settings: QueueSettings }
           'Retry',
           limits.retry === undefined ? <Default text="exponential from 1s to 1h, jitter" /> : retryText(limits.retry),
         ),
-        fact('Finished jobs kept', bound(retentionMs, 'as the server is set')),
+        fact('Finished jobs kept', bound(retentionMs, 'as set on the server')),
       ]}
     />
   )

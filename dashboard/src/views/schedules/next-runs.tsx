@@ -13,7 +13,7 @@ export function NextRuns({ schedule: { zone, next } }: { readonly schedule: Sche
   const now = useNow()
   const note = clockNote(zone, now)
   const distance = zoneDistance(zone, OWN_ZONE, now)
-  if (next.length === 0) return <p className="faint">No run is to come.</p>
+  if (next.length === 0) return <p className="faint">No further runs.</p>
   return (
     <>
       <table className="runs">

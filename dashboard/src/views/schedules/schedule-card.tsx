@@ -1,4 +1,4 @@
-// One schedule: its expression, its words, its next runs in its zone and in the reader's.
+// One schedule: its expression, described in words, and its next runs.
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
@@ -14,9 +14,9 @@ import { NextRuns } from './next-runs.js'
 import { cronWords } from './words.js'
 
 const CATCH_UP = {
-  skip: 'missed runs are left out',
-  latest: 'the latest missed run is made up for',
-  all: 'all missed runs are made up for',
+  skip: 'Missed runs are skipped',
+  latest: 'Only the latest missed run is caught up',
+  all: 'All missed runs are caught up',
 } as const
 
 export function ScheduleCard({ schedule }: { readonly schedule: Schedule }): ReactNode {
@@ -27,12 +27,12 @@ export function ScheduleCard({ schedule }: { readonly schedule: Schedule }): Rea
       <header className="card-head">
         <h2>{name}</h2>
         {paused ? <span className="tag tag-warning">paused</span> : null}
-        {nextAt === null && !paused ? <span className="tag tag-danger">never fires again</span> : null}
+        {nextAt === null && !paused ? <span className="tag tag-danger">will not run again</span> : null}
         <span className="card-actions">
           <ScheduleActions schedule={schedule} />
         </span>
       </header>
-      <p className="schedule-words">{cronWords(cron) ?? 'An expression that cannot be put in words'}</p>
+      <p className="schedule-words">{cronWords(cron) ?? 'This expression cannot be described'}</p>
       <p className="schedule-facts">
         <code>{cron}</code>
         <span>{zone}</span>
@@ -68,7 +68,7 @@ export function ScheduleCard({ schedule }: { readonly schedule: Schedule }): Rea
           <NextRuns schedule={schedule} />
           <p className="faint">
             {CATCH_UP[catchUp]};{' '}
-            {overlap === 'skip' ? 'a run is left out while the one before is unfinished' : 'runs may overlap'}
+            {overlap === 'skip' ? 'a run is skipped while the one before is unfinished' : 'runs may overlap'}
           </p>
         </>
       ) : null}
@@ -86,7 +86,7 @@ function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: Sc
     let id: string | undefined
     const isDone = await run(async () => {
       id = (await change<Enqueued>('POST', path('run'))).id
-    }, `${name} runs now, outside its times`)
+    }, `${name} has enqueued a job`)
     if (isDone && id !== undefined) go(jobPath(id))
   }
   return (

@@ -1,4 +1,4 @@
-// Schedules: when each fires, in plain words.
+// The schedules.
 
 import type { ReactNode } from 'react'
 import { useSchedules } from '../../api/answers.js'
@@ -27,7 +27,7 @@ export function SchedulesPage(): ReactNode {
           <Failed error={error} onRetry={refresh} />
         )
       ) : value.schedules.length === 0 ? (
-        <Empty icon="schedules" title="No schedule yet">
+        <Empty icon="schedules" title="No schedules yet">
           <p>A schedule enqueues a job at the times of a cron expression. Set one in your code:</p>
           <pre className="block">{EXAMPLE}</pre>
         </Empty>

@@ -1,4 +1,4 @@
-// One worker: its heartbeat, its slots, the jobs in its hands.
+// One worker: its heartbeat, its slots, the jobs it runs.
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
@@ -11,7 +11,7 @@ import { durationText } from '../../time/format.js'
 
 const LATE_MS = 15_000
 const QUEUES_SHOWN = 6
-/** So few jobs are shown unasked. */
+/** Up to this many jobs are shown without a click. */
 const JOBS_SHOWN = 5
 
 export function WorkerCard({ worker }: { readonly worker: Worker }): ReactNode {
@@ -68,7 +68,7 @@ export function WorkerCard({ worker }: { readonly worker: Worker }): ReactNode {
             aria-expanded={isOpen}
             onClick={() => setChosen(!isOpen)}
           >
-            {isOpen ? 'Hide its jobs' : `Its ${countOf(jobs.length, 'job')}`}
+            {isOpen ? 'Hide jobs' : `Show ${countOf(jobs.length, 'job')}`}
           </button>
           {isOpen ? <CurrentJobs jobs={jobs} running={running} /> : null}
         </>

@@ -1,4 +1,4 @@
-// Workers: who lives, how busy each is, what it runs.
+// The workers: whether each is alive, how busy it is, what it runs.
 
 import type { ReactNode } from 'react'
 import { useWorkers } from '../../api/answers.js'
@@ -24,9 +24,9 @@ export function WorkersPage(): ReactNode {
           <Failed error={error} onRetry={refresh} />
         )
       ) : value.workers.length === 0 ? (
-        <Empty icon="workers" title="No worker lives" command="npx holdfast worker ./jobs.js --queues default">
-          Jobs wait until one does. Start it with a module that exports your handlers; it appears here with its first
-          heartbeat.
+        <Empty icon="workers" title="No workers" command="npx holdfast worker ./jobs.js --queues default">
+          Jobs wait until a worker starts. Start one with a module that exports your handlers; it appears here with its
+          first heartbeat.
         </Empty>
       ) : (
         <>
