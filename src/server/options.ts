@@ -135,24 +135,26 @@ export interface Settings {
   readonly metrics: Metrics | null
   readonly dashboard: string | false | null
   readonly sessionMs: number
-  readonly limits: {
-    readonly bodyBytesMax: number
-    readonly batchBytesMax: number
-    readonly jsonDepthMax: number
-    readonly streamsMax: number
-    readonly streamsPerKeyMax: number
-    readonly streamsPerAddressMax: number
-    readonly connectionsMax: number
-    readonly connectionsPerAddressMax: number
-    readonly failedLoginsMax: number
-    readonly requestTimeoutMs: number
-  }
+  readonly limits: Readonly<Record<keyof typeof LIMITS | 'requestTimeoutMs', number>>
   readonly log: (event: ServerEvent) => void
   readonly now: () => number
 }
 
 const TOKEN_LENGTH_MIN = 32
-const BYTES_MAX = 256 * 1024 * 1024
+const MIB = 1024 * 1024
+
+/** The limits that are whole numbers: default, least and most. */
+const LIMITS: Readonly<Record<keyof Omit<ServerLimits, 'requestTimeout'>, readonly [number, number, number]>> = {
+  bodyBytesMax: [MIB, 1_024, 256 * MIB],
+  batchBytesMax: [8 * MIB, 1_024, 256 * MIB],
+  jsonDepthMax: [64, 4, 500],
+  streamsMax: [200, 0, 10_000],
+  streamsPerKeyMax: [25, 0, 10_000],
+  streamsPerAddressMax: [50, 0, 10_000],
+  connectionsMax: [1_024, 1, 100_000],
+  connectionsPerAddressMax: [128, 1, 100_000],
+  failedLoginsMax: [50, 1, 100_000],
+}
 
 export function resolveOptions(options: ServerOptions): Settings {
   checkKeys('createServer', options, KNOWN)
@@ -252,38 +254,15 @@ function addPeer(list: BlockList, peer: unknown): void {
 }
 
 function resolveLimits(limits: ServerLimits): Settings['limits'] {
-  checkKeys('limits', limits, [
-    'bodyBytesMax',
-    'batchBytesMax',
-    'jsonDepthMax',
-    'streamsMax',
-    'streamsPerKeyMax',
-    'streamsPerAddressMax',
-    'connectionsMax',
-    'connectionsPerAddressMax',
-    'failedLoginsMax',
-    'requestTimeout',
+  checkKeys('limits', limits, [...Object.keys(LIMITS), 'requestTimeout'])
+  const wholes = Object.entries(LIMITS).map(([name, [fallback, least, most]]) => [
+    name,
+    checkWhole(name, limits[name as keyof typeof LIMITS] ?? fallback, least, most),
   ])
-  const MIB = 1024 * 1024
-  return {
-    bodyBytesMax: checkWhole('bodyBytesMax', limits.bodyBytesMax ?? MIB, 1_024, BYTES_MAX),
-    batchBytesMax: checkWhole('batchBytesMax', limits.batchBytesMax ?? 8 * MIB, 1_024, BYTES_MAX),
-    jsonDepthMax: checkWhole('jsonDepthMax', limits.jsonDepthMax ?? 64, 4, 500),
-    streamsMax: checkWhole('streamsMax', limits.streamsMax ?? 200, 0, 10_000),
-    streamsPerKeyMax: checkWhole('streamsPerKeyMax', limits.streamsPerKeyMax ?? 25, 0, 10_000),
-    streamsPerAddressMax: checkWhole('streamsPerAddressMax', limits.streamsPerAddressMax ?? 50, 0, 10_000),
-    connectionsMax: checkWhole('connectionsMax', limits.connectionsMax ?? 1_024, 1, 100_000),
-    connectionsPerAddressMax: checkWhole(
-      'connectionsPerAddressMax',
-      limits.connectionsPerAddressMax ?? 128,
-      1,
-      100_000,
-    ),
-    failedLoginsMax: checkWhole('failedLoginsMax', limits.failedLoginsMax ?? 50, 1, 100_000),
-    requestTimeoutMs: durationMs(limits.requestTimeout ?? '30s', {
-      name: 'requestTimeout',
-      minMs: 100,
-      maxMs: 600_000,
-    }),
-  }
+  const requestTimeoutMs = durationMs(limits.requestTimeout ?? '30s', {
+    name: 'requestTimeout',
+    minMs: 100,
+    maxMs: 600_000,
+  })
+  return { ...(Object.fromEntries(wholes) as Record<keyof typeof LIMITS, number>), requestTimeoutMs }
 }

@@ -101,12 +101,13 @@ function* ofQueue(queue: QueueOverview, isExact: boolean): Generator<Warning> {
     }
   }
   if (rates.dead > 0) {
+    const died = Math.max(1, Math.round(rates.dead * 60))
     yield {
       code: 'dead_growing',
       level: 'warning',
-      text: `${readable(Math.max(1, Math.round(rates.dead * 60)))} jobs of ${name} died in the last minute`,
+      text: `${readable(died)} ${died === 1 ? 'job' : 'jobs'} of ${name} died in the last minute`,
       queue: name,
-      next: 'See the errors under dead letters. Requeue the jobs once the cause is fixed',
+      next: 'Fix the cause, then requeue them',
     }
   }
 }
