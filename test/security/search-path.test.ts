@@ -1,4 +1,4 @@
-// Whoever may create things in public must not get our statements to use them: the same calls with hostile tables, types,
+// A role that may create objects in public must not get our statements to use them: the same calls with hostile tables, types,
 // functions and operators of the same names beside ours.
 
 import pg from 'pg'
@@ -12,7 +12,7 @@ const schema = `path_${process.pid}`
 const database = `path_${process.pid}`
 const mallory = `mallory_${process.pid}`
 
-// Each fits the arguments of our statements at least as well as the server's own. Whatever is called says so by failing.
+// Each fits the arguments of our statements at least as well as the server's own. Each of them fails when it is called.
 const HOSTILE = `
 CREATE FUNCTION public.trap() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'hijacked'; END $$;
 CREATE FUNCTION public.nextval(text) RETURNS bigint LANGUAGE sql AS $$ SELECT public.trap()::bigint $$;

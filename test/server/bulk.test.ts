@@ -1,4 +1,4 @@
-// Bulk actions over HTTP: one that is about everything must say so, whoever asks.
+// Bulk actions over HTTP: an action on every job must say so, for every caller.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { finish } from '../client/support.js'

@@ -5,7 +5,7 @@ import { CostlyReads } from '../../src/server/costly-reads.js'
 
 const present = new AbortController().signal
 
-/** A look that lasts until it is told to end. */
+/** A read that lasts until the test ends it. */
 function held(reads: CostlyReads, who: string) {
   let end = () => {}
   const lasts = new Promise<void>((resolve) => {

@@ -43,7 +43,7 @@ async function follow(headers: Record<string, string> = { authorization: `Bearer
   }
 }
 
-/** Resolves when a condition holds; the server does things when a socket closes, of which nobody is told. */
+/** Resolves when a condition holds. The server gives no signal when it has noticed a closed socket. */
 async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10))
 }

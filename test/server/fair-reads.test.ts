@@ -70,7 +70,7 @@ describe('during a slow search', () => {
     await Promise.all(searches)
   })
 
-  test('a key with too many searches is told to wait', async () => {
+  test('a key with too many searches is refused until some are done', async () => {
     const searches = await whileSearchesWait(async () => {
       const asked = Array.from({ length: 60 }, search)
       const first = await Promise.race(asked)

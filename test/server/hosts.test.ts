@@ -102,7 +102,7 @@ describe('a malformed request', () => {
     ],
     ['has a host folded over lines', () => `GET / HTTP/1.1\r\nHost: localhost:${port()}\r\n evil.test\r\n\r\n`],
     ['has a bare line feed in its host', () => `GET / HTTP/1.1\r\nHost: localhost:${port()}\nX: y\r\n\r\n`],
-    ['expects what nobody gives', () => `GET /healthz HTTP/1.1\r\nHost: evil.test\r\nExpect: wonders\r\n\r\n`],
+    ['has an unknown expectation', () => `GET /healthz HTTP/1.1\r\nHost: evil.test\r\nExpect: wonders\r\n\r\n`],
   ])('%s: refused', async (_, bytes) => {
     const { status, text } = await sendRaw(bytes())
 

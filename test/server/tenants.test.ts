@@ -104,7 +104,7 @@ describe.each(stores)('a key for some queues, on %s', (kind, open) => {
   }, 30_000)
 })
 
-/** Somebody who follows the events. */
+/** A client that follows the events. */
 class Events {
   readonly #reader: ReadableStreamDefaultReader<string>
   readonly #stop: AbortController

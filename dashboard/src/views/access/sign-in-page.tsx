@@ -4,6 +4,7 @@ import { type FormEvent, type ReactNode, useState } from 'react'
 import { isSignedIn } from '../../api/health.js'
 import { ApiError, change, messageOf } from '../../api/request.js'
 import { refreshAll } from '../../api/resource.js'
+import type { SignInBody } from '../../api/types.js'
 import { Button } from '../../parts/button.js'
 import { Command } from '../../parts/copy.js'
 import { Field } from '../../parts/field.js'
@@ -18,7 +19,8 @@ export function SignInPage(): ReactNode {
     setBusy(true)
     setProblem(null)
     try {
-      await change('POST', 'v1/session', { token: tokenOf(token) })
+      const body: SignInBody = { token: tokenOf(token) }
+      await change('POST', 'v1/session', body)
       isSignedIn.set(true)
       refreshAll()
     } catch (error) {

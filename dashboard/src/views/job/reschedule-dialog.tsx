@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { change } from '../../api/request.js'
-import type { Job } from '../../api/types.js'
+import type { ChangesBody, Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -21,7 +21,7 @@ export function RescheduleDialog({ job, onClose }: { readonly job: Job; readonly
   const { isBusy, run } = useAction()
   const [at, setAt] = useState('')
   const atMs = at === '' ? Number.NaN : new Date(at).getTime()
-  const send = async (body: unknown) => {
+  const send = async (body: ChangesBody) => {
     if (await run(() => change('PATCH', `v1/jobs/${segment(job.id)}`, body), 'The job is rescheduled')) onClose()
   }
   return (
