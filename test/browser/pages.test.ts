@@ -165,7 +165,7 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
 
   test('the empty bulk page says how to start one, and an unknown address shows no page', async () => {
     await page.goto(`${desk.url}/bulk`)
-    await eventually(() => textOf(page, '.page-body')).toContain('No bulk action yet')
+    await eventually(() => textOf(page, '.page-body')).toContain('No bulk actions yet')
 
     await page.goto(`${desk.url}/nowhere`)
     await eventually(() => textOf(page, '.page-body')).toContain('There is no such page')
