@@ -130,6 +130,19 @@ describe('the tree', () => {
     expect(findCycle(graph)).toBeNull()
   })
 
+  test('the dashboard takes values from core/states alone, and types from the server’s schemas', () => {
+    const offences = [...filesBelow('dashboard/src', '.ts'), ...filesBelow('dashboard/src', '.tsx')].flatMap((file) => {
+      const values = valueImportsOf(file)
+      return importsOf(file)
+        .filter((target) => isOurs(target) || target.startsWith('node:'))
+        .filter((target) => target !== 'src/core/states.ts')
+        .filter((target) => !target.startsWith('src/server/schemas/') || values.includes(target))
+        .map((target) => `${file} imports ${target}`)
+    })
+
+    expect(offences).toEqual([])
+  })
+
   test('time, timers and chance reach core, client, worker and upkeep only through the ports', () => {
     const forbidden =
       /\bDate\.now\(|new Date\(\)|\bsetTimeout\(|\bsetInterval\(|\bsetImmediate\(|Math\.random\(|performance\.now\(|process\.hrtime|from 'node:(crypto|timers)/

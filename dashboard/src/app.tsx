@@ -2,8 +2,8 @@
 
 import { type ReactNode, useEffect, useState } from 'react'
 import { Link, Route, Router, Switch, useLocation } from 'wouter'
+import { useOverview } from './api/answers.js'
 import { isSignedIn, outage } from './api/health.js'
-import { useOverview } from './api/looks.js'
 import { mountPath } from './api/place.js'
 import { readSegment } from './links.js'
 import { useObservable } from './observable.js'

@@ -1,11 +1,11 @@
-// One value that the page watches. Everything shared between parts of the page is one of these, not a framework's store.
+// A value that components can watch. All state that parts of the page share is one of these.
 
 import { useSyncExternalStore } from 'react'
 
 /** A value that can be read, replaced and watched. */
 export interface Observable<T> {
   get(): T
-  /** Replaces the value and tells everybody watching, unless it is the same. */
+  /** Replaces the value and notifies the watchers, unless it is the same. */
   set(value: T): void
   watch(listener: () => void): () => void
 }

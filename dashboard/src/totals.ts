@@ -2,22 +2,17 @@
 
 import type { QueueOverview } from './api/types.js'
 
-/** Counts, rates and the worst age over all queues. */
-export interface Totals {
-  readonly blocked: number
-  readonly scheduled: number
-  readonly ready: number
-  readonly running: number
-  readonly retrying: number
-  readonly dead: number
-  readonly oldestAgeS: number
+/** The states in which a job waits or runs, in the order in which charts stack them. */
+export const DEPTH_STATES = ['running', 'ready', 'retrying', 'scheduled', 'blocked'] as const
+
+const COUNTED = ['running', 'ready', 'retrying', 'scheduled', 'blocked', 'dead'] as const
+const RATED = ['enqueued', 'succeeded', 'failed', 'dead'] as const
+
+/** Counts, rates and the highest age over all queues. */
+export interface Totals extends Pick<QueueOverview, (typeof COUNTED)[number] | 'oldestAgeS' | 'rates'> {
   /** The queue whose job has been ready longest, or null when none is ready. */
   readonly oldestQueue: string | null
-  readonly rates: QueueOverview['rates']
 }
-
-const COUNTED = ['blocked', 'scheduled', 'ready', 'running', 'retrying', 'dead'] as const
-const RATED = ['enqueued', 'succeeded', 'failed', 'dead'] as const
 
 /** Sums of the queues. */
 export function totalsOf(queues: readonly QueueOverview[]): Totals {

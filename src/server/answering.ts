@@ -1,17 +1,17 @@
-// What happens to every request, whatever it is for: an id, the host check before anything else, the check that a change
-// comes from us, the answer or the problem, the headers, a line for the log.
+// What happens to every request: it gets an id, its host and origin are checked, it is answered or refused, the answer gets its
+// headers, and the log a line.
 
 import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
 import type { HostCheck } from '../core/hosts.js'
-import type { Visit } from './app.js'
+import type { RequestLog } from './app.js'
 import { checkOrigin } from './cross-site.js'
 import type { Origin } from './gate.js'
 import type { Settings } from './options.js'
 import { problemResponse, Refusal, refusalOf } from './problem.js'
 import { secured } from './security-headers.js'
 
-/** Where a request came in. */
+/** Where a request came from, and what it is for. */
 export interface Arrival extends Origin {
   /** The path below the base path; null for one that is not below it. */
   readonly path: string | null
@@ -20,7 +20,7 @@ export interface Arrival extends Origin {
 }
 
 interface AnsweringParts {
-  readonly app: Hono<{ Bindings: Visit }>
+  readonly app: Hono<{ Bindings: RequestLog }>
   readonly settings: Settings
   readonly isOurHost: HostCheck
 }
@@ -37,29 +37,35 @@ export class Answering {
     const { app } = this.#parts
     const beganMs = performance.now()
     const { path, localPort: _, ...origin } = arrival
-    const visit: Visit = { requestId: randomUUID(), path: path ?? '/', origin, route: null, who: null }
+    const requestId = randomUUID()
+    const entry: RequestLog = { requestId, path: path ?? '/', origin, route: null, who: null }
     let code: string | null = null
     let response: Response
     try {
       this.#check(request, arrival)
-      response = await app.fetch(request, visit)
+      response = await app.fetch(request, entry)
     } catch (error) {
       const refusal = refusalOf(error)
       code = refusal.code
-      response = problemResponse(refusal, { path: visit.path, requestId: visit.requestId })
-      if (refusal.status === 500) this.#log({ name: 'failed', ...sayWhere(visit), error: asError(error) })
+      response = problemResponse(refusal, { path: entry.path, requestId })
+      if (refusal.status === 500) this.#log({ name: 'failed', requestId, route: entry.route, error: asError(error) })
     }
     const tookMs = performance.now() - beganMs
     const { status } = response
-    this.#log({ name: 'request', ...sayWhere(visit), method: request.method, status, code, who: visit.who, tookMs })
-    return secured(response, visit.requestId)
-
-    function sayWhere({ requestId, route }: Visit) {
-      return { requestId, route }
-    }
+    this.#log({
+      name: 'request',
+      requestId,
+      route: entry.route,
+      method: request.method,
+      status,
+      code,
+      who: entry.who,
+      tookMs,
+    })
+    return secured(response, requestId)
   }
 
-  /** A refusal as an answer, for a request that never became one. */
+  /** A refusal as an answer, for a request that could not be read. */
   refuse(refusal: Refusal, path: string = '/'): Response {
     const requestId = randomUUID()
     return secured(problemResponse(refusal, { path, requestId }), requestId)
@@ -69,16 +75,17 @@ export class Answering {
     const { host, localPort, path } = arrival
     this.checkHost(host, localPort)
     checkOrigin(request, arrival)
-    if (path === null) throw new Refusal(404, 'not_found', 'there is nothing here: the server is mounted elsewhere')
+    if (path === null)
+      throw new Refusal(404, 'not_found', 'there is nothing here: the server is mounted under another path')
   }
 
-  /** Raises 421 for a Host that is not ours. */
+  /** Raises 421 for a Host that is not one of ours. */
   checkHost(host: string | null, localPort: number | null): void {
     if (this.#parts.isOurHost(host, localPort)) return
     throw new Refusal(
       421,
       'misdirected',
-      'this server does not answer to that Host: list the names it is known by in the option `hosts`',
+      'this server does not answer to that Host: list its names in the option `hosts`',
     )
   }
 
@@ -86,7 +93,7 @@ export class Answering {
     try {
       this.#parts.settings.log(event)
     } catch {
-      // Watching must never change what is watched.
+      // A failing log must not fail the request.
     }
   }
 }

@@ -1,4 +1,4 @@
-// From a request that may come in to its answer: routed by the table, its sender known, its parts checked.
+// Routes a request by the table, identifies its caller, checks its parts, and calls the route.
 
 import { type Context, Hono } from 'hono'
 import type { z } from 'zod'
@@ -7,12 +7,12 @@ import { checkContentType, isSafe } from './cross-site.js'
 import type { Origin } from './gate.js'
 import type { Pages } from './pages.js'
 import { Refusal } from './problem.js'
-import type { Ask, House, Route } from './route.js'
+import type { Route, RouteRequest, ServerContext } from './route.js'
 import { signIn } from './routes/access.js'
 import { adminVia, demand, type Who } from './who.js'
 
-/** One request on its way, and what was found out about it for the log. */
-export interface Visit {
+/** One request: what its routing needs, and what its log line tells. */
+export interface RequestLog {
   readonly requestId: string
   /** Below the base path. */
   readonly path: string
@@ -21,20 +21,19 @@ export interface Visit {
   who: string | null
 }
 
-type App = Hono<{ Bindings: Visit }>
+type App = Hono<{ Bindings: RequestLog }>
 type Part = 'path' | 'query' | 'body'
 
-/** What stands behind every route. */
 interface AppParts {
-  readonly house: House
+  readonly context: ServerContext
   readonly routes: readonly Route[]
   readonly pages: Pages
   readonly budget: BodyBudget
 }
 
-/** The routes as an app. Errors are raised, not answered: whoever calls it turns them into problems. */
-export function createApp({ house, routes, pages, budget }: AppParts): App {
-  const app: App = new Hono<{ Bindings: Visit }>({ getPath: (_request, options) => options?.env?.path ?? '/' })
+/** The routes as an app. Errors are raised, not answered: the caller turns them into problems. */
+export function createApp({ context, routes, pages, budget }: AppParts): App {
+  const app: App = new Hono<{ Bindings: RequestLog }>({ getPath: (_request, options) => options?.env?.path ?? '/' })
   app.onError((error) => {
     throw error
   })
@@ -42,11 +41,11 @@ export function createApp({ house, routes, pages, budget }: AppParts): App {
   for (const route of routes) {
     const path = route.path.replace(/\{(\w+)\}/g, ':$1')
     methods.set(path, [...(methods.get(path) ?? []), route.method])
-    app.on(route.method, path, (context) => serve(route, context, house, budget))
+    app.on(route.method, path, (hono) => serve(route, hono, context, budget))
   }
   for (const [path, known] of methods) app.all(path, () => refuseMethod(known))
   for (const prefix of ['/v1/*', '/dlq/*']) app.all(prefix, () => refusePath())
-  app.get('*', (context) => servePage(context, house, pages))
+  app.get('*', (hono) => servePage(hono, context, pages))
   app.all('*', () => refusePath())
   return app
 }
@@ -57,55 +56,65 @@ function refuseMethod(known: readonly string[]): never {
 }
 
 function refusePath(): never {
-  throw new Refusal(404, 'not_found', 'there is nothing here: GET openapi.json lists what there is')
+  throw new Refusal(404, 'not_found', 'there is nothing here: GET openapi.json lists the routes')
 }
 
 async function serve(
   route: Route,
-  context: Context<{ Bindings: Visit }>,
-  house: House,
+  hono: Context<{ Bindings: RequestLog }>,
+  context: ServerContext,
   budget: BodyBudget,
 ): Promise<Response> {
-  const request = context.req.raw
-  const visit = context.env
-  visit.route = route.path
-  const who = await admit(route, request, visit, house)
+  const request = hono.req.raw
+  const entry = hono.env
+  entry.route = route.path
+  const who = await admit(route, request, entry, context)
   checkContentType(request)
-  const ask: Ask = {
-    house,
-    holdfast: house.holdfast,
+  const routed: RouteRequest = {
+    context,
+    holdfast: context.holdfast,
     who,
-    request,
-    origin: visit.origin,
-    params: route.params === null ? {} : check('path', route.params, context.req.param()),
+    http: request,
+    origin: entry.origin,
+    params: route.params === null ? {} : check('path', route.params, hono.req.param()),
     query: check('query', route.query, readQuery(request)),
-    body: await readBody(route, request, house, budget),
+    body: await readBody(route, request, context, budget),
   }
-  if (!route.isCostly) return route.answer(ask)
-  return house.looks.run(who.principal, request.signal, () => route.answer(ask))
+  if (!route.isCostly) return route.answer(routed)
+  return context.costlyReads.run(who.principal, request.signal, () => route.answer(routed))
 }
 
-/** Who asks, when they may. Raises 401 or 403. */
-async function admit(route: Route, request: Request, visit: Visit, { gate, settings }: House): Promise<Who> {
-  // Nobody's rights are looked at where anyone may ask.
+/** The caller, if allowed to use the route. Raises 401 or 403. */
+async function admit(
+  route: Route,
+  request: Request,
+  entry: RequestLog,
+  { gate, settings }: ServerContext,
+): Promise<Who> {
+  // Open routes check no rights.
   if (route.needs === 'anyone')
     return { ...adminVia('open'), name: 'anyone', actor: 'anyone', principal: 'anyone', scopes: [] }
-  const who = await gate.identify(request, visit.origin)
+  const who = await gate.identify(request, entry.origin)
   if (who === null) {
     throw new Refusal(401, 'unauthenticated', 'sign in, or send `Authorization: Bearer <API key>`', {
       headers: { 'www-authenticate': 'Bearer' },
     })
   }
-  visit.who = who.actor
+  entry.who = who.actor
   if (route.needs === 'signed_in') return who
   for (const scope of route.needs) demand(who, scope)
   if (settings.readOnly && !isSafe(route.method)) {
-    throw new Refusal(403, 'read_only', 'this server was started to look only')
+    throw new Refusal(403, 'read_only', 'this server is read-only')
   }
   return who
 }
 
-async function readBody(route: Route, request: Request, { settings }: House, budget: BodyBudget): Promise<unknown> {
+async function readBody(
+  route: Route,
+  request: Request,
+  { settings }: ServerContext,
+  budget: BodyBudget,
+): Promise<unknown> {
   if (isSafe(request.method)) return undefined
   const { batchBytesMax, bodyBytesMax, jsonDepthMax, requestTimeoutMs } = settings.limits
   const bytesMax = route.isBatch ? batchBytesMax : bodyBytesMax
@@ -140,17 +149,21 @@ function check(part: Part, schema: z.ZodType | null, value: unknown): unknown {
   throw new Refusal(400, 'invalid_option', `${path}: ${message}`, { details: { issues } })
 }
 
-/** A page of the dashboard. One that is opened with a token gets a session for it, once, and an address without it. */
-async function servePage(context: Context<{ Bindings: Visit }>, house: House, pages: Pages): Promise<Response> {
-  const request = context.req.raw
-  const { path, origin } = context.env
+/** A page of the dashboard. One that is opened with a token gets a session, and is redirected to an address without it. */
+async function servePage(
+  hono: Context<{ Bindings: RequestLog }>,
+  context: ServerContext,
+  pages: Pages,
+): Promise<Response> {
+  const request = hono.req.raw
+  const { path, origin } = hono.env
   const token = new URL(request.url).searchParams.get('token')
   if (token === null) return pages.answer(path, origin.basePath)
   const headers = new Headers({ location: `${origin.basePath}/` })
   const site = request.headers.get('sec-fetch-site')
-  // Another site must not sign anybody in, and an API key must not stand in an address at all.
+  // Another site must not sign a user in, and an API key must never be in an address.
   if (request.method === 'GET' && (site === null || site === 'none' || site === 'same-origin')) {
-    const signed = await signIn({ house, origin }, token, { onlyOnce: true })
+    const signed = await signIn({ context, origin }, token, { onlyOnce: true })
     if (signed !== null) headers.set('set-cookie', signed.cookie)
   }
   return new Response(null, { status: 303, headers })

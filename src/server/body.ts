@@ -1,4 +1,4 @@
-// Request bodies: read up to a limit and no further, within a time, and parsed only when they are not nested too deeply.
+// Reads request bodies, with limits on size, time and nesting.
 
 import { Refusal } from './problem.js'
 
@@ -8,7 +8,7 @@ interface BodyLimits {
   readonly timeoutMs: number
 }
 
-/** How many bytes of bodies may be in memory at once, over all requests: many large ones together must not be too many. */
+/** Limits the bytes of all bodies in memory together, so that many large requests cannot use up the memory. */
 export class BodyBudget {
   readonly #bytesMax: number
   #taken = 0
@@ -19,7 +19,7 @@ export class BodyBudget {
 
   take(bytes: number): void {
     if (this.#taken + bytes > this.#bytesMax) {
-      throw new Refusal(503, 'too_many_requests', 'too many large requests at once: try again', {
+      throw new Refusal(503, 'too_many_requests', 'too many large requests: try again', {
         headers: { 'retry-after': '1', connection: 'close' },
       })
     }
@@ -34,7 +34,7 @@ export class BodyBudget {
 /** The JSON value of a body; undefined when there is none. Raises 400, 408, 413, 415 or 503. */
 export async function readJson(request: Request, limits: BodyLimits, budget: BodyBudget): Promise<unknown> {
   if (request.headers.has('content-encoding')) {
-    throw new Refusal(415, 'unsupported_media_type', 'a compressed body is not taken: send it as it is')
+    throw new Refusal(415, 'unsupported_media_type', 'compressed bodies are not supported: send it uncompressed')
   }
   const length = Number(request.headers.get('content-length') ?? 0)
   if (length > limits.bytesMax) throw tooLarge(limits.bytesMax)
@@ -45,7 +45,7 @@ export async function readJson(request: Request, limits: BodyLimits, budget: Bod
   try {
     return JSON.parse(text)
   } catch {
-    // The parser's own words quote the body, which may hold secrets.
+    // The parser's message quotes the body, which may hold secrets.
     throw new Refusal(400, 'invalid_json', 'the body is not JSON')
   }
 }
@@ -78,7 +78,7 @@ async function readText(
     reader.cancel().catch(() => {})
     if (error instanceof Refusal) throw error
     if (isLate) throw tooSlow()
-    throw new Refusal(400, 'invalid_json', 'the body broke off or is not UTF-8')
+    throw new Refusal(400, 'invalid_json', 'the body is incomplete or not UTF-8')
   } finally {
     clearTimeout(timer)
     budget.give(bytes)
@@ -87,7 +87,7 @@ async function readText(
 
 function tooLarge(bytesMax: number): Refusal {
   return new Refusal(413, 'body_too_large', `the body is over the limit of ${bytesMax} bytes`, {
-    // The rest of it is not wanted.
+    // Do not read the rest.
     headers: { connection: 'close' },
     details: { bytesMax },
   })
@@ -97,7 +97,7 @@ function tooSlow(): Refusal {
   return new Refusal(408, 'request_timeout', 'the body took too long to arrive', { headers: { connection: 'close' } })
 }
 
-/** Raises for text that is nested deeper than that, before a parser goes down into it. */
+/** Raises for JSON that is nested too deeply. It runs before the parser, which would recurse into it. */
 function checkDepth(text: string, depthMax: number): void {
   let depth = 0
   let isInString = false

@@ -1,5 +1,5 @@
-// The connections of one server, counted by address. Whoever opens many loses the one that has waited longest, so that
-// slow sockets cost their own peer places and nobody else's.
+// Limits the connections of a server, in total and for each address. An address at its limit loses its connection that has
+// been idle longest, so slow sockets harm only their own address.
 
 import type { Server, ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
@@ -12,9 +12,9 @@ interface ConnectionLimits {
 /** The sockets of one address. */
 interface Peer {
   readonly address: string
-  /** Those with requests whose headers have come and whose answers have not gone out, and how many. */
+  /** Sockets with requests in progress, and how many each has. */
   readonly busy: Map<Socket, number>
-  /** The others, in the order in which they began to wait: new, slow in sending, or kept open for the next request. */
+  /** The other sockets, longest idle first: new, slow in sending, or kept open for the next request. */
   readonly waiting: Set<Socket>
 }
 
@@ -54,7 +54,7 @@ export class Connections {
     socket.once('close', () => this.#forget(socket, peer))
   }
 
-  /** Ends the connection that has waited longest, where one too many came. False when none of them waits. */
+  /** At a limit, ends the connection that has been idle longest. False when none is idle. */
   #makeRoom(peer: Peer): boolean {
     const { connectionsMax, connectionsPerAddressMax } = this.#limits
     const isOver = sizeOf(peer) >= connectionsPerAddressMax
@@ -62,7 +62,7 @@ export class Connections {
     const crowd = isOver ? peer : this.#largest()
     const [oldest] = crowd.waiting
     if (oldest === undefined) return false
-    // Now, not when it is closed: its place is needed now.
+    // Not only when it has closed: its place is needed now.
     this.#forget(oldest, crowd)
     oldest.destroy()
     return true
@@ -85,7 +85,7 @@ export class Connections {
 
 function answered({ busy, waiting }: Peer, socket: Socket): void {
   const requests = busy.get(socket)
-  // A socket that is closed has been forgotten, and must not come back.
+  // A closed socket was removed and must not be added again.
   if (requests === undefined) return
   if (requests > 1) busy.set(socket, requests - 1)
   else {
@@ -98,7 +98,7 @@ function sizeOf({ busy, waiting }: Peer): number {
   return busy.size + waiting.size
 }
 
-/** Of IPv6 the network: whoever has one address of it has all 2^64 of them. */
+/** For IPv6 its 64-bit network, because one client has all addresses of it. */
 function addressOf({ remoteAddress = 'unknown' }: Socket): string {
   if (!isIPv6(remoteAddress)) return remoteAddress
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress)?.[1]

@@ -1,4 +1,4 @@
-// The session's cookie: never seen by scripts, never sent along from other sites.
+// The session's cookie. Scripts cannot read it, and browsers do not send it from other sites.
 
 /** Where the cookie belongs. */
 export interface CookiePlace {
@@ -7,7 +7,8 @@ export interface CookiePlace {
   readonly isSecure: boolean
 }
 
-/** Cookies know no ports: without it in the name, two servers of one machine would sign each other's users out. */
+/** With the port in the name, because browsers share cookies between ports: two servers of one machine would sign each other's
+ *  users out. */
 function nameOf({ host }: CookiePlace): string {
   return `holdfast_session_${/:(\d+)$/.exec(host)?.[1] ?? 'default'}`
 }
@@ -18,12 +19,12 @@ export function sessionCookie(place: CookiePlace, secret: string, lengthS: numbe
   return `${nameOf(place)}=${secret}; Path=${path}; Max-Age=${lengthS}; HttpOnly; SameSite=Strict${secure}`
 }
 
-/** What makes a browser forget it. */
+/** Makes a browser delete the cookie. */
 export function endedCookie(place: CookiePlace): string {
   return sessionCookie(place, '', 0)
 }
 
-/** What the cookie of a request says, or null. */
+/** The content of a request's cookie, or null. */
 export function readSession(request: Request, place: CookiePlace): string | null {
   const name = `${nameOf(place)}=`
   for (const part of (request.headers.get('cookie') ?? '').split(';')) {

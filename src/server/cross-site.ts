@@ -1,11 +1,11 @@
-// Changes come from our own page or from a program, never from another site in the same browser.
+// Refuses changes that another site makes through a user's browser. Our own page and programs with a token may make them.
 
 import type { CookiePlace } from './cookie.js'
 import { Refusal } from './problem.js'
 
 const SAFE = ['GET', 'HEAD', 'OPTIONS']
 
-/** True for a method that changes nothing. Every other one, also one nobody has thought of, is taken for a change. */
+/** True for a method that changes nothing. Every other method, also an unknown one, counts as a change. */
 export function isSafe(method: string): boolean {
   return SAFE.includes(method)
 }
@@ -25,7 +25,7 @@ export function checkOrigin(request: Request, place: Pick<CookiePlace, 'host' | 
 }
 
 function isOriginOf(origin: string, { host, isSecure }: Pick<CookiePlace, 'host' | 'isSecure'>): boolean {
-  // Without TLS here there may still be a proxy in front that has it.
+  // Without TLS here, a proxy in front may still have it.
   return origin === `https://${host}` || (!isSecure && origin === `http://${host}`)
 }
 
@@ -33,7 +33,7 @@ function hasBearer(request: Request): boolean {
   return /^bearer\s/i.test(request.headers.get('authorization') ?? '')
 }
 
-/** Raises unless the body of a change is JSON. A form cannot send that, and a script of another site must ask first. */
+/** Raises unless the body of a change is JSON. A form cannot send JSON, and a script of another site needs permission to. */
 export function checkContentType(request: Request): void {
   if (isSafe(request.method)) return
   const type = request.headers.get('content-type')

@@ -1,9 +1,9 @@
-// One stream of server-sent events with a bounded buffer: who reads too slowly is let go and connects again.
+// One stream of server-sent events with a bounded buffer. A client that reads too slowly is disconnected and connects again.
 
 export interface StreamOptions {
-  /** Fires when the connection is gone. */
+  /** Fires when the client disconnects. */
   readonly signal: AbortSignal
-  /** Told once, when it is over for whatever reason. */
+  /** Called once, when the stream ends for any reason. */
   onEnd(): void
 }
 
@@ -45,7 +45,7 @@ export class EventStream {
     try {
       this.#controller?.close()
     } catch {
-      // The reader was faster.
+      // The client closed it first.
     }
     this.#over()
   }

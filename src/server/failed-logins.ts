@@ -1,13 +1,13 @@
-// Counts wrong tokens by where they come from, and slows further wrong ones. Only failures are ever slowed: a right token
-// passes whatever its neighbours do, because secrets are too long to be guessed at any speed.
+// Counts wrong tokens by source address and slows further wrong ones. A right token is never slowed, whatever else its address
+// sends: secrets are too long to guess at any speed.
 
 import { Refusal } from './problem.js'
 
 const WINDOW_MS = 60_000
 const SOURCES_MAX = 10_000
-/** How long the answer to a wrong token waits once there were too many. */
+/** How long the answer to a wrong token is delayed after too many. */
 const HOLD_MS = 1_000
-/** How many answers wait at a time. Beyond it they go out immediately: waiting must not cost more than it saves. */
+/** How many answers are delayed concurrently. Further ones go out immediately, so that delayed requests stay bounded. */
 const HELD_MAX = 256
 
 interface Window {
@@ -45,7 +45,7 @@ export class FailedLogins {
       return known
     }
     this.#windows.delete(source)
-    // Drop the oldest: whoever has that many addresses is not stopped by counting them.
+    // Drop the oldest: counting does not stop an attacker who has that many addresses.
     if (this.#windows.size >= SOURCES_MAX) this.#windows.delete(this.#windows.keys().next().value!)
     const begun = { beganMs: nowMs, failures: 1 }
     this.#windows.set(source, begun)

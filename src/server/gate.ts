@@ -1,5 +1,5 @@
-// Finds out who asks: a bearer token, a proxy that is trusted, a session's cookie, or the owner's own rules, in this order.
-// What a request says explicitly counts alone: a wrong token is never made up for by a cookie.
+// Identifies the caller by a bearer token, a trusted proxy, a session's cookie, or the `authenticate` option, in this order. An
+// explicit token counts alone: a request with a wrong token and a valid cookie is refused.
 
 import type { Client } from '../client/client.js'
 import { type CookiePlace, readSession } from './cookie.js'
@@ -13,9 +13,9 @@ import { adminVia, holderOf, type Identity, type Who, whoOf } from './who.js'
 export interface Origin extends CookiePlace {
   /** The address that connected; null where it is not known. */
   readonly peer: string | null
-  /** Whom wrong tokens and event streams are counted for: the peer, or whom a trusted proxy says it speaks for. */
+  /** The address that wrong tokens and event streams are counted for: the peer, or the client that a trusted proxy names. */
   readonly client: string | null
-  /** True when the trusted proxy sent it: from one of its addresses, and with its secret. */
+  /** True when it came from the trusted proxy, with its secret. */
   readonly isFromProxy: boolean
 }
 
@@ -33,25 +33,25 @@ export class Gate {
     this.#parts = parts
   }
 
-  /** Who asks, or null for nobody. Raises 401 for a wrong token, and 429 after too many wrong ones. */
+  /** The caller, or null when unknown. Raises 401 for a wrong token, and 429 after too many wrong ones. */
   async identify(request: Request, origin: Origin): Promise<Who | null> {
     const found = await this.#find(request, origin)
     if (found !== 'wrong') return found
     await this.#parts.failedLogins.count(sourceOf(origin))
-    throw new Refusal(401, 'unauthenticated', 'this token is not known, was revoked, or its time is over', {
+    throw new Refusal(401, 'unauthenticated', 'this token is unknown, revoked or expired', {
       headers: { 'www-authenticate': 'Bearer' },
     })
   }
 
-  /** Who asks, looked at again while a request is under way; null for nobody, also for a token that is wrong by now. Counts
-   *  nothing: whether a right has ended does not depend on how many wrong tokens its address has sent. */
+  /** Identifies the caller of a long request again. Null when unknown, or when the token is no longer valid. A failure is not
+   *  counted as a wrong token. */
   async recheck(request: Request, origin: Origin): Promise<Who | null> {
     const found = await this.#find(request, origin)
     return found === 'wrong' ? null : found
   }
 
-  /** What a session for this token or API key would be of; null when it is wrong. Raises 429 after too many wrong ones.
-   *  With `onlyOnce` just the tokens that are good for one exchange are taken. */
+  /** What a session for this token or API key is opened with; null when it is wrong. Raises 429 after too many wrong ones. With
+   *  `onlyOnce`, only tokens that sign in once are accepted. */
   async exchange(
     token: string,
     origin: Origin,
@@ -98,7 +98,7 @@ export class Gate {
     const { proxy } = this.#parts.settings
     if (proxy === null || !isFromProxy) return null
     const name = request.headers.get(proxy.header)
-    // A comma means that the header came twice: once from the proxy, and once from who knows whom.
+    // A comma means that the header came twice: once from the proxy, and once from an unknown sender.
     if (name === null || name === '' || name.includes(',')) return null
     return this.#known({ name, scopes: proxy.scopes }, 'proxy')
   }
@@ -117,7 +117,7 @@ export class Gate {
     try {
       identity = await authenticate(request)
     } catch {
-      throw new Refusal(503, 'unauthenticated', 'who asks cannot be found out at the moment')
+      throw new Refusal(503, 'unauthenticated', 'the caller cannot be identified at the moment: try again')
     }
     return identity === null ? null : this.#known(identity, 'hook')
   }
@@ -126,13 +126,13 @@ export class Gate {
     try {
       return whoOf(identity, via)
     } catch {
-      // A name that cannot stand in the audit log is nobody's.
+      // A name that cannot be written to the audit log identifies no caller.
       return null
     }
   }
 }
 
-/** Whom a wrong token is counted for. */
+/** The address that a wrong token is counted for. */
 function sourceOf({ client }: Origin): string {
   return client ?? 'unknown'
 }

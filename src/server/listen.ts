@@ -1,4 +1,4 @@
-// A server of its own: bound to this machine unless told otherwise, with limits on what one connection may cost.
+// A node:http server for the API: bound to this machine by default, with limits for each connection.
 
 import { createServer, type Server as HttpServer, type RequestListener } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -15,7 +15,7 @@ import { SECURITY_HEADERS } from './security-headers.js'
 export interface ListenOptions {
   /** Default 4680; 0 for any that is free. */
   readonly port?: number
-  /** Default 'localhost': 127.0.0.1 and ::1, where nobody else can reach it. Others need a way to know who asks. */
+  /** Default 'localhost': 127.0.0.1 and ::1, which only this machine can reach. Other addresses need authentication. */
   readonly host?: string
 }
 
@@ -25,14 +25,14 @@ export interface Listening {
   readonly url: string
   readonly host: string
   readonly port: number
-  /** Takes no more requests, lets those under way finish for up to five seconds, and ends the rest. */
+  /** Accepts no more requests, gives running ones up to five seconds, and ends the rest. */
   close(): Promise<void>
 }
 
 const PORT_DEFAULT = 4_680
 const HEADERS_BYTES_MAX = 16 * 1024
 const KEEP_ALIVE_MS = 5_000
-/** A socket on which nothing moves for so long is closed; event streams say something every 15 s. */
+/** An idle socket is closed after this time. Event streams send a comment every 15 s. */
 const IDLE_MS = 60_000
 const CLOSE_MS = 5_000
 const TRIES = 5
@@ -64,20 +64,20 @@ export async function listen(parts: ListenParts, options: ListenOptions = {}): P
   }
 }
 
-/** Raises unless it is safe to be reached from there. */
+/** Raises when the address is reachable from other machines and no authentication was chosen. */
 function checkReach(host: string, { hasChosenAuth, insecureNoAuth, log }: Settings): void {
   if (insecureNoAuth) {
-    log({ name: 'insecure', text: `everybody who reaches ${host} may do everything: insecureNoAuth is set` })
+    log({ name: 'insecure', text: `insecureNoAuth is set: anyone who can reach ${host} may do everything` })
   }
   if (isLoopback(host) || hasChosenAuth) return
   throw new HoldfastError(
     'invalid_option',
-    `the server does not listen on ${host} before it is told how to know who asks: give token, apiKeys: true, authenticate or proxy (or insecureNoAuth: true to let everybody do everything)`,
+    `listening on ${host} needs authentication: give token, apiKeys: true, authenticate or proxy (or insecureNoAuth: true to let anyone do everything)`,
     { details: { host } },
   )
 }
 
-/** Both loopback addresses with one port: browsers try either for 'localhost', and must not find another program there. */
+/** Both loopback addresses with one port. Browsers try either for 'localhost' and must not reach another program. */
 async function bindBoth(parts: ListenParts, port: number): Promise<readonly HttpServer[]> {
   for (let attempt = 1; ; attempt++) {
     const first = await bind(parts, '127.0.0.1', port)
@@ -85,7 +85,7 @@ async function bindBoth(parts: ListenParts, port: number): Promise<readonly Http
       return [first, await bind(parts, '::1', (first.address() as AddressInfo).port)]
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      // A machine without IPv6 has no ::1 to be found at.
+      // A machine without IPv6 has no ::1.
       if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return [first]
       await close(first)
       if (code !== 'EADDRINUSE' || port !== 0 || attempt === TRIES) throw error
@@ -106,7 +106,7 @@ function bind(
       requestTimeout: requestTimeoutMs,
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: Math.min(2_000, Math.ceil(requestTimeoutMs / 6)),
-      // Ours says why.
+      // Our own check answers with a problem that explains it.
       requireHostHeader: false,
     },
     handler as RequestListener,
@@ -127,7 +127,7 @@ function bind(
   })
 }
 
-/** Answers what is not HTTP, or too much or too slow of it. */
+/** Answers bytes that are not valid HTTP, are too many, or come too slowly. */
 function refuseBytes({ code }: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || code === 'ECONNRESET') return void socket.destroy()
   const [status, words, named] =
@@ -146,7 +146,7 @@ function refuseBytes({ code }: NodeJS.ErrnoException, socket: Socket): void {
   })
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')
   socket.end(`HTTP/1.1 ${status} ${words}\r\n${lines}\r\n${body}`)
-  // Who goes on sending is not listened to.
+  // Anything sent after this is not read.
   socket.destroySoon()
 }
 

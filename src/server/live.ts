@@ -1,39 +1,39 @@
-// Events for the pages that are open: one poller for the process, however many follow, and none while nobody does.
+// Server-sent events for open pages. One poller reads the store for all of them, and only while a page is open.
 
 import type { Client } from '../client/client.js'
 import type { Overview } from '../core/operating.js'
 import { EventStream, type StreamOptions } from './event-stream.js'
 import { Refusal } from './problem.js'
+import type { Warning } from './schemas/operating.js'
 import { showOverview } from './show.js'
-import type { Warning, WarningBoard } from './warnings.js'
+import type { WarningBoard } from './warnings.js'
 import { maySee, type Who } from './who.js'
 
 const POLL_MS = 1_500
 const PING_MS = 15_000
-/** How often it is looked at whether those who follow still may: a revoked key sees no more within seconds. */
+/** How often the rights of followers are checked again, so that a revoked key's stream ends within seconds. */
 const RECHECK_MS = 2_000
-/** A stream whose right could not be checked for so long ends; its page connects again, and is checked then. */
+/** A stream whose rights could not be checked for this long ends. Its page connects again and is checked then. */
 const UNCHECKED_MS_MAX = 30_000
 const RETRY_AFTER = { headers: { 'retry-after': '10' } }
-/** Warnings and bulk actions are looked at every so many polls. */
-const SELDOM = 3
+/** Warnings and bulk actions are read on every third poll. */
+const POLLS_BETWEEN = 3
 
-/** One who follows. */
+/** One open stream. */
 interface Follower {
   readonly stream: EventStream
   readonly who: Who
   readonly address: string
-  /** False once they may no longer look: signed out, revoked, over. */
+  /** False once the caller has lost the right to read: signed out, revoked or expired. */
   isWelcome(): Promise<boolean>
   checkedMs: number
   isBeingChecked: boolean
-  /** Of those kept to some queues: what they were sent last of overviews and of warnings, and how many. */
+  /** For callers limited to some queues: the last overview and warnings that were sent, and the id of the last event. */
   seenText: string
   warnedText: string
   eventId: number
 }
 
-/** What there may be of streams. */
 interface StreamLimits {
   readonly streamsMax: number
   readonly streamsPerKeyMax: number
@@ -48,7 +48,7 @@ interface LiveParts {
   readonly now: () => number
 }
 
-/** The poller while somebody follows. */
+/** The poller while there are followers. */
 interface Loop {
   readonly ping: NodeJS.Timeout
   readonly recheck: NodeJS.Timeout
@@ -78,8 +78,8 @@ export class Live {
     this.#now = now
   }
 
-  /** Lets somebody follow. Raises 429 when they or their address have too many streams, 503 when there are too many in all.
-   *  `lastEventId` is what they have seen already. */
+  /** Opens a stream. Raises 429 when the caller or its address has too many, 503 when there are too many in total.
+   *  `lastEventId` is the last event that the page received before it reconnected. */
   follow(
     who: Who,
     options: Pick<StreamOptions, 'signal'> & {
@@ -146,7 +146,7 @@ export class Live {
 
   #start(): void {
     if (this.#loop !== null || this.#isClosed) return
-    const ping = setInterval(() => this.#greet(), PING_MS)
+    const ping = setInterval(() => this.#ping(), PING_MS)
     const recheck = setInterval(() => this.#recheck(), RECHECK_MS)
     ping.unref()
     recheck.unref()
@@ -158,12 +158,12 @@ export class Live {
     const loop = this.#loop
     this.#loop = null
     if (loop === null) return
-    // One that is asking the store just now ends when it has its answer, and does not ask again.
+    // A poll in progress completes, and no other follows.
     loop.isOver = true
     if (loop.timer !== null) clearTimeout(loop.timer)
     clearInterval(loop.ping)
     clearInterval(loop.recheck)
-    // What was seen last is old by the time somebody follows again.
+    // It would be out of date for the next follower.
     this.#overview = null
     this.#overviewText = ''
   }
@@ -173,7 +173,7 @@ export class Live {
       try {
         await this.#poll()
       } catch {
-        // The store is away. Those who follow keep their connection, and find out by what they ask.
+        // The store is unavailable. Pages keep their stream and learn it from their own requests.
       }
       if (!loop.isOver) this.#schedule(loop, POLL_MS)
     }, ms)
@@ -188,7 +188,7 @@ export class Live {
       this.#overview = { id: ++this.#eventId, value: overview }
       for (const follower of [...this.#followers]) this.#sendOverview(follower)
     }
-    if (this.#polls++ % SELDOM !== 0) return
+    if (this.#polls++ % POLLS_BETWEEN !== 0) return
     await this.#pollWarnings()
     await this.#pollBulks()
   }
@@ -200,7 +200,7 @@ export class Live {
       stream.send('overview', showOverview(value, who), id)
       return
     }
-    // That something has changed elsewhere is not for them to know, nor how often.
+    // Changes in other queues must stay hidden, and also how often they happen.
     const text = JSON.stringify(value.queues.filter(({ name }) => maySee(who, name)))
     if (text === follower.seenText) return
     follower.seenText = text
@@ -231,7 +231,7 @@ export class Live {
     for (const { stream, who } of [...this.#followers]) if (who.queues === null) stream.send('bulk', { running })
   }
 
-  #greet(): void {
+  #ping(): void {
     for (const { stream } of [...this.#followers]) stream.comment('ping')
   }
 
@@ -239,7 +239,7 @@ export class Live {
     for (const follower of [...this.#followers]) void this.#check(follower)
   }
 
-  /** Ends the stream of somebody who may look no more. One whose check fails or hangs stays for a while. */
+  /** Ends the stream of a caller who lost the right to read. When the check itself fails or hangs, the stream stays for a while. */
   async #check(follower: Follower): Promise<void> {
     if (this.#now() - follower.checkedMs > UNCHECKED_MS_MAX) return follower.stream.end()
     if (follower.isBeingChecked) return
@@ -248,14 +248,14 @@ export class Live {
       if (await follower.isWelcome()) follower.checkedMs = this.#now()
       else follower.stream.end()
     } catch {
-      // The store or the owner's hook is away.
+      // The store or the `authenticate` option failed.
     } finally {
       follower.isBeingChecked = false
     }
   }
 }
 
-/** True for a warning that concerns them: those kept to some queues see only theirs. */
+/** True for a warning that the caller may see: those limited to some queues see only theirs. */
 export function isFor(warning: Warning, who: Who): boolean {
   return who.queues === null || (warning.queue !== null && maySee(who, warning.queue))
 }

@@ -1,4 +1,4 @@
-// What a server tells whoever listens. No payload, token, header or query is ever part of it.
+// The events of a server's log. They never hold a payload, token, header or query.
 
 export type ServerEvent =
   | {

@@ -1,5 +1,5 @@
-// Requests of node:http, also inside express, fastify and others: what a Request cannot tell is read here, and what must
-// be refused before it becomes one is.
+// Requests of node:http, also inside express, fastify and others. It reads what a Request does not carry, and refuses what cannot
+// become one.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
@@ -13,11 +13,11 @@ export type NodeHandler = (incoming: IncomingMessage, outgoing: ServerResponse) 
 
 /** What frameworks add to a request. */
 interface Framed extends IncomingMessage {
-  /** express and connect: the address before they took the mount path off it. */
+  /** express and connect: the address before they removed the mount path. */
   readonly originalUrl?: string
   /** express: the mount path. */
   readonly baseUrl?: string
-  /** What a body parser in front of us has made of the body. */
+  /** The body as a parser in front of us has parsed it. */
   readonly body?: unknown
   rawBody?: Buffer
 }
@@ -40,10 +40,10 @@ export function nodeHandler(answering: Answering, settings: Settings): NodeHandl
   }
 }
 
-/** Why a request is refused before its address is even looked at, or null. */
+/** Why a request is refused before its address is read, or null. */
 function refusalBefore(incoming: IncomingMessage, answering: Answering): Refusal | null {
   const close = { headers: { connection: 'close' } }
-  // A proxy may ask for whole addresses; we are none, and two places for the host are one too many.
+  // Only requests to a proxy have a full address. Its host could differ from the Host header.
   if (!incoming.url?.startsWith('/') || incoming.url.startsWith('//')) {
     return new Refusal(400, 'bad_request', 'the request must name a path', close)
   }
@@ -85,12 +85,12 @@ function arrivalOf(incoming: Framed, settings: Settings): Arrival {
   }
 }
 
-/** The address the proxy itself has added. Those before it are what it was told. */
+/** The address that the proxy itself has added. Those before it come from the client and may be forged. */
 function lastOf(forwarded: string | string[] | undefined): string | null {
   return forwarded?.toString().split(',').at(-1)?.trim().slice(0, 64) || null
 }
 
-/** A body parser in front of us has read the body: what it made of it is written again, so that we can read it. */
+/** When a body parser in front of us has read the body, writes its result as JSON again for us to read. */
 function restoreBody(incoming: Framed): void {
   if (!incoming.readableEnded || incoming.body === undefined || incoming.rawBody !== undefined) return
   incoming.rawBody = Buffer.from(JSON.stringify(incoming.body) ?? '')

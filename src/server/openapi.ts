@@ -1,4 +1,4 @@
-// The OpenAPI document, written from the same table and the same schemas that serve and check requests.
+// The OpenAPI document, made from the same table and schemas that route and check requests.
 
 import { z } from 'zod'
 import { VERSION } from '../version.js'
@@ -30,7 +30,7 @@ export function openApiDocument(routes: readonly Route[], basePath: string): str
       schemas: components,
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', description: 'An API key' },
-        session: { type: 'apiKey', in: 'cookie', name: 'holdfast_session', description: 'Of the dashboard' },
+        session: { type: 'apiKey', in: 'cookie', name: 'holdfast_session', description: "The dashboard's session" },
       },
     },
   })
@@ -59,14 +59,14 @@ function operation(route: Route, components: Json): Json {
         Object.entries(route.answers).map(([status, shape]) => [status, response(shape, components)]),
       ),
       default: {
-        description: 'Why it was not served',
+        description: 'Why the request was refused',
         content: { 'application/problem+json': { schema: schemaOf(problem, 'output', components) } },
       },
     },
   }
 }
 
-/** False for a body of which everything may be left out. */
+/** False for a body whose fields are all optional. */
 function isNeeded(body: z.ZodType): boolean {
   return !body.safeParse({}).success
 }
@@ -87,9 +87,9 @@ function response({ description, schema, contentType }: AnswerShape, components:
   return { description, content: { [contentType ?? 'application/json']: { schema: shown } } }
 }
 
-/** A schema in JSON Schema; the named ones among its parts are put into the components and referred to. */
+/** A schema as JSON Schema. Named schemas in it become components and references. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output', components: Json): Json {
-  // As a part of something, so that a named schema is referred to like any other.
+  // Wrapped in an object, so that a named schema becomes a reference here too.
   const { properties, $defs = {} } = z.toJSONSchema(z.object({ part: schema }), { io }) as unknown as {
     properties: { part: Json }
     $defs?: Record<string, Json>

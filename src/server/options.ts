@@ -1,4 +1,4 @@
-// What a server can be told, checked once; inside, every setting is complete.
+// The options of a server. They are checked once and completed with their defaults.
 
 import { BlockList, isIP } from 'node:net'
 import { checkBoolean, checkKeys, checkText, checkWhole } from '../core/check.js'
@@ -16,23 +16,23 @@ export interface Metrics {
   render(): Promise<string>
 }
 
-/** A proxy that has found out who asks and says so in a header. */
+/** A proxy that authenticates users and names them in a header. */
 export interface TrustedProxy {
   /** The addresses it connects from, such as '10.0.0.7' or '10.0.0.0/8'. The header is ignored from any other. */
   readonly peers: readonly string[]
-  /** What it sends in the header `x-holdfast-proxy-secret`: 32 characters or more. An address alone does not tell the proxy
-   *  from any other program of its machine. */
+  /** What it sends in the header `x-holdfast-proxy-secret`: 32 characters or more. Without it,
+   *  any other program on the proxy's machine could pose as the proxy. */
   readonly secret: string
-  /** The header with the name of who asks, such as 'x-forwarded-user'. The proxy must remove it from what it is sent. */
+  /** The header with the user's name, such as 'x-forwarded-user'. The proxy must remove it from incoming requests. */
   readonly header: string
-  /** What they may do. Default ['read']. */
+  /** What its users may do. Default ['read']. */
   readonly scopes?: readonly KeyScope[]
 }
 
-/** The header in which a proxy proves that it is the one that is trusted. */
+/** The header with the trusted proxy's secret. */
 export const PROXY_SECRET_HEADER = 'x-holdfast-proxy-secret'
 
-/** What is too much. */
+/** Limits. */
 export interface ServerLimits {
   /** The largest body, in bytes. Default 1 MiB. */
   readonly bodyBytesMax?: number
@@ -49,7 +49,7 @@ export interface ServerLimits {
   /** How many connections `listen()` holds. Default 1,024. */
   readonly connectionsMax?: number
   /** How many of them one address may have (of IPv6: one network of 64 bits). Default 128; raise it behind a proxy, which is
-   *  one address for all. */
+   *  one address for all its users. */
   readonly connectionsPerAddressMax?: number
   /** Wrong tokens from one address in a minute before further wrong ones get 429, a second later. Default 50. */
   readonly failedLoginsMax?: number
@@ -69,16 +69,16 @@ export interface ServerOptions {
   readonly token?: string
   /** Whether the API keys of the store are accepted. Default true. Say it explicitly to listen beyond this machine. */
   readonly apiKeys?: boolean
-  /** Says who asks, by your own rules; null for nobody. Asked when nothing else on the request says so. */
+  /** Identifies the caller by your own rules; null for an unknown one. Called when nothing else identifies the request. */
   readonly authenticate?: (request: Request) => Identity | null | Promise<Identity | null>
   readonly proxy?: TrustedProxy
-  /** True lets everybody do everything. Default false. */
+  /** True lets anyone do everything. Default false. */
   readonly insecureNoAuth?: boolean
   /** True refuses every change. Default false. */
   readonly readOnly?: boolean
-  /** Shown on the dashboard, so that nobody takes production for staging. Default none. */
+  /** Shown on the dashboard, to tell production from staging. Default none. */
   readonly environment?: { readonly name: string; readonly colour?: string | null }
-  /** Masks further places of payloads and results; names such as 'password' are masked in any case. */
+  /** Masks further values of payloads and results. Names such as 'password' are always masked. */
   readonly redact?: MaskPlace
   /** Serves GET /metrics. Default: none, 404. */
   readonly metrics?: Metrics
@@ -87,9 +87,9 @@ export interface ServerOptions {
   /** How long a sign-in lasts. Default '12h'. */
   readonly session?: Duration
   readonly limits?: ServerLimits
-  /** Told about each request and about what fails. Never gets payloads, tokens or queries. Default: nobody. */
+  /** Receives each request and each failure. Never gets payloads, tokens or queries. Default: nothing is logged. */
   readonly log?: (event: ServerEvent) => void
-  /** The time that sessions and rate limits go by, in milliseconds. Default Date.now; for tests. */
+  /** The clock for sessions and rate limits, in milliseconds. Default Date.now; for tests. */
   readonly now?: () => number
 }
 
@@ -112,9 +112,9 @@ const KNOWN: readonly (keyof ServerOptions)[] = [
   'now',
 ]
 
-/** A server's settings, complete. */
+/** A server's options with all defaults filled in. */
 export interface Settings {
-  /** Null: as the framework says, else the root. */
+  /** Null: the framework's mount path, or the root. */
   readonly basePath: string | null
   readonly hosts: readonly string[] | null
   readonly token: string | null
@@ -123,11 +123,11 @@ export interface Settings {
   readonly proxy: {
     readonly header: string
     readonly scopes: readonly KeyScope[]
-    /** True for what comes from one of its addresses and with its secret. */
+    /** True for a request from one of its addresses and with its secret. */
     sent(peer: string | null, secret: unknown): boolean
   } | null
   readonly insecureNoAuth: boolean
-  /** True when somebody decided how people are known here. */
+  /** True when an option chooses how callers are authenticated. */
   readonly hasChosenAuth: boolean
   readonly readOnly: boolean
   readonly environment: { readonly name: string; readonly colour: string | null } | null
@@ -135,24 +135,26 @@ export interface Settings {
   readonly metrics: Metrics | null
   readonly dashboard: string | false | null
   readonly sessionMs: number
-  readonly limits: {
-    readonly bodyBytesMax: number
-    readonly batchBytesMax: number
-    readonly jsonDepthMax: number
-    readonly streamsMax: number
-    readonly streamsPerKeyMax: number
-    readonly streamsPerAddressMax: number
-    readonly connectionsMax: number
-    readonly connectionsPerAddressMax: number
-    readonly failedLoginsMax: number
-    readonly requestTimeoutMs: number
-  }
+  readonly limits: Readonly<Record<keyof typeof LIMITS | 'requestTimeoutMs', number>>
   readonly log: (event: ServerEvent) => void
   readonly now: () => number
 }
 
 const TOKEN_LENGTH_MIN = 32
-const BYTES_MAX = 256 * 1024 * 1024
+const MIB = 1024 * 1024
+
+/** The limits that are whole numbers: default, least and most. */
+const LIMITS: Readonly<Record<keyof Omit<ServerLimits, 'requestTimeout'>, readonly [number, number, number]>> = {
+  bodyBytesMax: [MIB, 1_024, 256 * MIB],
+  batchBytesMax: [8 * MIB, 1_024, 256 * MIB],
+  jsonDepthMax: [64, 4, 500],
+  streamsMax: [200, 0, 10_000],
+  streamsPerKeyMax: [25, 0, 10_000],
+  streamsPerAddressMax: [50, 0, 10_000],
+  connectionsMax: [1_024, 1, 100_000],
+  connectionsPerAddressMax: [128, 1, 100_000],
+  failedLoginsMax: [50, 1, 100_000],
+}
 
 export function resolveOptions(options: ServerOptions): Settings {
   checkKeys('createServer', options, KNOWN)
@@ -199,7 +201,7 @@ function checkBasePath(value: unknown): string {
   )
 }
 
-/** A secret that programs show: long enough that nobody guesses it at any speed. */
+/** A secret that is too long to be guessed. */
 function checkSecret(what: string, value: unknown): string {
   if (
     typeof value === 'string' &&
@@ -208,7 +210,7 @@ function checkSecret(what: string, value: unknown): string {
     /^[\x21-\x7e]+$/.test(value)
   )
     return value
-  // Not what was got: it is a secret, or was meant to be one.
+  // The message does not quote it: it is a secret, or was meant to be one.
   throw new HoldfastError(
     'invalid_option',
     `${what} must be ${TOKEN_LENGTH_MIN} to 512 printable characters without spaces: make one with \`openssl rand -base64 32\``,
@@ -252,38 +254,15 @@ function addPeer(list: BlockList, peer: unknown): void {
 }
 
 function resolveLimits(limits: ServerLimits): Settings['limits'] {
-  checkKeys('limits', limits, [
-    'bodyBytesMax',
-    'batchBytesMax',
-    'jsonDepthMax',
-    'streamsMax',
-    'streamsPerKeyMax',
-    'streamsPerAddressMax',
-    'connectionsMax',
-    'connectionsPerAddressMax',
-    'failedLoginsMax',
-    'requestTimeout',
+  checkKeys('limits', limits, [...Object.keys(LIMITS), 'requestTimeout'])
+  const wholes = Object.entries(LIMITS).map(([name, [fallback, least, most]]) => [
+    name,
+    checkWhole(name, limits[name as keyof typeof LIMITS] ?? fallback, least, most),
   ])
-  const MIB = 1024 * 1024
-  return {
-    bodyBytesMax: checkWhole('bodyBytesMax', limits.bodyBytesMax ?? MIB, 1_024, BYTES_MAX),
-    batchBytesMax: checkWhole('batchBytesMax', limits.batchBytesMax ?? 8 * MIB, 1_024, BYTES_MAX),
-    jsonDepthMax: checkWhole('jsonDepthMax', limits.jsonDepthMax ?? 64, 4, 500),
-    streamsMax: checkWhole('streamsMax', limits.streamsMax ?? 200, 0, 10_000),
-    streamsPerKeyMax: checkWhole('streamsPerKeyMax', limits.streamsPerKeyMax ?? 25, 0, 10_000),
-    streamsPerAddressMax: checkWhole('streamsPerAddressMax', limits.streamsPerAddressMax ?? 50, 0, 10_000),
-    connectionsMax: checkWhole('connectionsMax', limits.connectionsMax ?? 1_024, 1, 100_000),
-    connectionsPerAddressMax: checkWhole(
-      'connectionsPerAddressMax',
-      limits.connectionsPerAddressMax ?? 128,
-      1,
-      100_000,
-    ),
-    failedLoginsMax: checkWhole('failedLoginsMax', limits.failedLoginsMax ?? 50, 1, 100_000),
-    requestTimeoutMs: durationMs(limits.requestTimeout ?? '30s', {
-      name: 'requestTimeout',
-      minMs: 100,
-      maxMs: 600_000,
-    }),
-  }
+  const requestTimeoutMs = durationMs(limits.requestTimeout ?? '30s', {
+    name: 'requestTimeout',
+    minMs: 100,
+    maxMs: 600_000,
+  })
+  return { ...(Object.fromEntries(wholes) as Record<keyof typeof LIMITS, number>), requestTimeoutMs }
 }

@@ -1,4 +1,4 @@
-// The dashboard: its files as they were built, and its page for every other path, with where it is mounted written in.
+// Serves the dashboard: its built files, and its page with the mount path for every other path.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join, relative, sep } from 'node:path'
@@ -8,7 +8,7 @@ import { WEB } from './web.js'
 
 const BASE_MARK = '<base href="/" />'
 const FILES_MAX = 500
-/** Pages that end in a name, which may hold a dot like the name of a file. */
+/** Pages that end in a name. It may hold a dot, like the name of a file. */
 const NAMED_PAGE = /^\/(?:jobs|queues)\//
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -30,7 +30,7 @@ interface PageFile {
   readonly type: string
 }
 
-/** The files of the built dashboard, read once: what is asked for is looked up by name and never becomes a path. */
+/** The files of the built dashboard, read once. A request is looked up by name and never becomes a path of the file system. */
 export class Pages {
   readonly #folder: string | false | null
   #files: ReadonlyMap<string, PageFile> | null = null
@@ -40,12 +40,12 @@ export class Pages {
     this.#folder = folder
   }
 
-  /** The file of that path, or the page for paths of its own. Raises 404. */
+  /** The file of that path, or the page. Raises 404. */
   answer(path: string, basePath: string): Response {
     const files = this.#load()
     const file = files.get(path.slice(1))
     if (file !== undefined && path !== '/index.html') {
-      // The names of built files change with what is in them.
+      // The names of built files change with their content.
       const isNamedByContent = path.startsWith('/assets/')
       const caching = isNamedByContent ? 'public, max-age=31536000, immutable' : 'no-cache'
       return new Response(file.body, { headers: { 'content-type': file.type, 'cache-control': caching } })

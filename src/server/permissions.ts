@@ -1,15 +1,15 @@
-// What each request needs: the one place where scopes meet actions. Requests are checked by it, the OpenAPI document and the
-// tests are made from it, and docs/server.md is held to it.
+// The scopes that each route needs. Requests are checked by this table, the OpenAPI document and the tests are made from it, and
+// a test compares docs/server.md with it.
 //
-// Scopes mean what they say. What makes a job, or decides what a job carries, needs `enqueue`, whichever way it goes; what
-// copies a job needs sight of it; what acts on all jobs that match a filter needs sight of them, because its count tells.
+// Every route that creates a job or sets its payload needs `enqueue`. A copy of a job needs `read`. An action on all jobs that
+// match a filter needs `read` too, because its count reveals what matches.
 
 import type { KeyScope } from '../core/operating.js'
 
-/** All of these scopes, or somebody who is known, or anyone. */
+/** All of these scopes, or any identified caller, or anyone. */
 export type Need = readonly KeyScope[] | 'signed_in' | 'anyone'
 
-/** By the name of the route; `changePayload` is what updateJob needs beyond its own when it changes the payload. */
+/** By the name of the route. `changePayload` is what updateJob needs to change the payload. */
 export const PERMISSIONS = {
   healthz: 'anyone',
   readyz: 'anyone',

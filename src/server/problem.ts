@@ -1,8 +1,8 @@
-// What goes wrong, as application/problem+json (RFC 9457): one shape, the library's codes and a few of HTTP's own.
+// Errors as application/problem+json (RFC 9457), with the library's codes and a few of HTTP's own.
 
 import { type ErrorCode, isHoldfastError } from '../core/errors.js'
 
-/** Codes of answers that the library knows nothing of. */
+/** Codes that exist only in the HTTP API. */
 type HttpCode =
   | 'unauthenticated'
   | 'forbidden'
@@ -25,7 +25,7 @@ interface RefusalOptions {
   readonly details?: Readonly<Record<string, unknown>>
 }
 
-/** A request that is not served, and why. */
+/** A refused request, and why. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly status: number
@@ -66,10 +66,10 @@ const STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
 
 const RETRY_AFTER_S = '2'
 
-/** The refusal an error means. What the store says about itself stays here: it may name hosts, users and statements. */
+/** The refusal for an error. The store's own messages are not passed on: they may name hosts, users and statements. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
-  if (!isHoldfastError(error)) return new Refusal(500, 'internal', 'something failed that should not have')
+  if (!isHoldfastError(error)) return new Refusal(500, 'internal', 'an internal error')
   const status = STATUS[error.code]
   if (status !== undefined) return new Refusal(status, error.code, error.message, { details: error.details })
   return new Refusal(503, error.code, STORE_WORDS[error.code] ?? 'the store cannot serve this now', {
@@ -78,10 +78,10 @@ export function refusalOf(error: unknown): Refusal {
 }
 
 const STORE_WORDS: Readonly<Partial<Record<ErrorCode, string>>> = {
-  store_unavailable: 'the store does not answer: it is away or too busy; try again',
-  store_read_only: 'the store takes no changes at the moment: it is read-only, or its disk is full',
-  store_refused: 'the store refused the request: `holdfast doctor` says more',
-  access_denied: 'the store lets this server in no more: `holdfast doctor` says more',
+  store_unavailable: 'the store does not answer: it is down or too busy; try again',
+  store_read_only: 'the store accepts no changes at the moment: it is read-only, or its disk is full',
+  store_refused: 'the store refused the request: `holdfast doctor` tells more',
+  access_denied: "the store refused the server's login: `holdfast doctor` tells more",
   schema_too_new: 'the store was migrated by a newer version than this server: upgrade the server',
   schema_missing: 'the store has not been migrated: run `holdfast migrate`',
   buffer_full: 'too many jobs wait to be written: slow down and try again',
@@ -107,14 +107,14 @@ const TITLES: Readonly<Record<number, string>> = {
   503: 'Not available',
 }
 
-/** Where a problem came up. */
+/** The request that a problem is about. */
 export interface Instance {
-  /** The path that was asked for, without its query, which may hold secrets. */
+  /** Its path, without the query, which may hold secrets. */
   readonly path: string
   readonly requestId: string
 }
 
-/** The body of a problem. Details never override what every problem has. */
+/** The body of a problem. Details never override the standard fields. */
 function problemBody(refusal: Refusal, { path, requestId }: Instance): Readonly<Record<string, unknown>> {
   return {
     ...refusal.details,

@@ -1,4 +1,4 @@
-// What is masked in payloads and results before they leave the server. Only the audited reveal gives them as they are.
+// Masks secrets in payloads and results before they leave the server. Only the audited reveal shows them.
 
 import {
   isSecretName,
@@ -9,20 +9,20 @@ import {
   TEXT_DEPTH_MAX,
 } from './secret-names.js'
 
-/** What stands in the place of a masked value. */
+/** Replaces a masked value. */
 export const MASK = '[redacted]'
 const PATHS_MAX = 1_000
 
-/** True for a place in the payload of such a job that is to be masked, beyond the names that promise a secret. */
+/** True for a place in a job's payload that is masked beside the names that mean a secret. */
 export type MaskPlace = (path: readonly string[], job: { readonly queue: string; readonly type: string }) => boolean
 
-/** A value without its secrets, and where they were, as `part.key.0.key`. */
+/** A value without its secrets, and the paths of those, as `part.key.0.key`. */
 interface Masked {
   readonly value: unknown
   readonly paths: readonly string[]
 }
 
-/** Masks a value. `isSecret` is asked for every place below the top. Payloads are at most 500 levels deep. */
+/** Masks a value. `isSecret` is called for every place below the top. Payloads are at most 500 levels deep. */
 export function mask(part: string, value: unknown, isSecret: (path: readonly string[]) => boolean): Masked {
   const paths: string[] = []
   return { value: new Masking(isSecret, (path) => note(path)).walk(value, [], 0), paths }
@@ -42,7 +42,7 @@ class Masking {
     this.#note = note
   }
 
-  /** `texts` is how many strings of JSON it is inside of. */
+  /** `texts` is how many strings of JSON enclose it. */
   walk(current: unknown, path: readonly string[], texts: number): unknown {
     if (typeof current === 'string') return this.#text(current, path, texts)
     if (typeof current !== 'object' || current === null) return current
@@ -64,11 +64,11 @@ class Masking {
     return MASK
   }
 
-  /** A string as it is, unless it is a secret by its form, or JSON with secrets in it, which is written again without them. */
+  /** A string without secrets: masked if its form is that of a secret, masked inside if it is JSON. */
   #text(text: string, path: readonly string[], texts: number): unknown {
     if (isSecretText(text)) return this.#masked(path)
     if (!looksLikeJson(text)) return text
-    // What is wrapped so often is not worth unwrapping, and what cannot be read cannot be shown to hold no secret.
+    // Too many levels of JSON in JSON: what is not read may hold a secret, so it is masked.
     if (texts >= TEXT_DEPTH_MAX) return this.#masked(path)
     let inner: unknown
     try {
@@ -86,7 +86,7 @@ class Masking {
   }
 }
 
-/** Says of each place of a job's payload whether it is secret, by its name or by what the server was told. */
+/** Tells for each place of a job's payload whether it is secret, by its name or by the `redact` option. */
 export function secretPlaces(
   job: { readonly queue: string; readonly type: string },
   extra: MaskPlace | null,

@@ -1,5 +1,5 @@
-// The filter of a request: kept to the queues they may see, and written to the audit where it asks about masked values. A count
-// tells whether a guess was right, so that a search for a secret is a look at it.
+// The filter of a request, limited to the queues that the caller may see. A filter on a masked value is recorded in the audit:
+// its count reveals whether a guess was right.
 
 import { createHash } from 'node:crypto'
 import type { Client } from '../client/client.js'
@@ -13,7 +13,7 @@ import { can, type Who } from './who.js'
 
 /** No job has it. */
 const NOBODY = '00000000-0000-7000-8000-000000000000'
-/** The same search again is not written down again for so long: pages repeat theirs every few seconds. */
+/** The same search is recorded again only after this time: pages repeat theirs every few seconds. */
 const REMEMBERED_MS = 600_000
 const REMEMBERED_MAX = 1_000
 /** Paths in one line of the audit. */
@@ -26,20 +26,21 @@ interface FiltersParts {
 
 export class RequestFilters {
   readonly #parts: FiltersParts
-  /** Searches that were written down, by who searched for what, and when. */
+  /** When each search was last recorded, by caller and terms. */
   readonly #noted = new Map<string, number>()
 
   constructor(parts: FiltersParts) {
     this.#parts = parts
   }
 
-  /** The filter of a request, kept to what they may see. Raises 403 for one on payloads from those who may not see payloads. */
+  /** The filter of a request, limited to what the caller may see. Raises 403 for a filter on payloads without the scope
+   *  `read:payload`. */
   async read(who: Who, filter: unknown): Promise<JobFilter> {
     const read = readFilter(filter ?? '')
     if (read.payload !== undefined) await this.#checkPayload(who, read.payload)
     if (who.queues === null) return read
     const narrowed = narrowQueues(read, who.queues)
-    // None of their queues: a filter that names none would not be taken for one.
+    // None of the caller's queues is left. An empty list of queues is not a valid filter, so no job's id is asked for.
     return narrowed.queues?.length === 0 ? { queues: who.queues, ids: [NOBODY] } : narrowed
   }
 
@@ -48,7 +49,7 @@ export class RequestFilters {
       throw new Refusal(
         403,
         'forbidden',
-        "a filter on payloads needs the scope 'read:payload': it would tell what is in them",
+        "a filter on payloads needs the scope 'read:payload': its result reveals what is in them",
       )
     }
     const masked = terms.filter((term) => this.#isMasked(term))
@@ -58,12 +59,12 @@ export class RequestFilters {
       PATHS_MAX,
     )
     const values = masked.reduce((sum, { anyOf }) => sum + (anyOf?.length ?? 0), 0)
-    // First, and its failure is the request's: a search that is not written down is worse than none. Never the values.
+    // Recorded first. If that fails the request fails: there must be no search without a record. The values are never recorded.
     await this.#parts.holdfast.record({ action: 'search masked', details: { paths, values } }, { by: who.actor })
   }
 
-  /** True for a term that may be about a masked value. What the owner's own rule masks depends on each job, so that with one every
-   *  term may be. */
+  /** True for a term that may be about a masked value. With a `redact` option that is every term: what it masks depends on the
+   *  job. */
   #isMasked({ path, anyOf }: PayloadMatch): boolean {
     if (this.#parts.settings.redact !== null || mayBeSecretPath(path)) return true
     return anyOf?.some((value) => typeof value === 'string' && (isSecretText(value) || looksLikeJson(value))) ?? false

@@ -1,4 +1,4 @@
-// Every route there is. What is not in this table is not served, but for the pages of the dashboard.
+// All routes. Every other path is a page of the dashboard or not found.
 
 import type { Route } from './route.js'
 import { accessRoutes } from './routes/access.js'

@@ -1,5 +1,5 @@
-// Cursors for those kept to some queues. A page may end at a job of somebody else, and where it ended is that job's id: it is sealed,
-// for its holder alone, with a secret that all servers on the store share.
+// Cursors for callers limited to some queues. A page may end at another caller's job, and the cursor is that job's id. So it is
+// encrypted for its caller, with a secret that all servers on the store share.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import type { Client } from '../client/client.js'
@@ -18,7 +18,7 @@ export async function sealCursor(holdfast: Client, { principal }: Who, id: strin
   return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64url')
 }
 
-/** The id in a cursor. Raises 400 for one that was not made here for them. */
+/** The id in a cursor. Raises 400 for one that was not made for this caller. */
 export async function openCursor(holdfast: Client, { principal }: Who, cursor: string): Promise<string> {
   const bytes = Buffer.from(cursor, 'base64url')
   try {
@@ -28,7 +28,11 @@ export async function openCursor(holdfast: Client, { principal }: Who, cursor: s
     const hex = Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString('hex')
     return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
   } catch {
-    throw new Refusal(400, 'invalid_option', 'query.cursor: this is no cursor of a page of yours: start without one')
+    throw new Refusal(
+      400,
+      'invalid_option',
+      'query.cursor: this cursor is not from one of your pages: start without one',
+    )
   }
 }
 

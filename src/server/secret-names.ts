@@ -1,14 +1,14 @@
-// Which names promise a secret, and which texts are one by their form. Names are compared by their words, however they are
-// written: apiKey, api_key, API-KEY and apikey are one; "pin" is a secret and "shipping" is none.
+// Which names mean a secret, and which texts have the form of one. Names are compared by their words: apiKey, api_key, API-KEY and
+// apikey are the same; "pin" is a secret and "shipping" is not.
 
-/** Long enough to be meant wherever they occur in a name, written together or apart. */
+/** Long enough to mean a secret anywhere in a name, written together or apart. */
 const STEMS: readonly string[] = [
   ...['password', 'passwd', 'passphrase', 'passcode', 'secret', 'token', 'credential', 'authorization', 'cookie'],
   ...['apikey', 'accesskey', 'privatekey', 'signingkey', 'encryptionkey', 'masterkey', 'sshkey', 'connectionstring'],
   ...['connstring', 'databaseurl', 'cardnumber', 'creditcard', 'securitycode', 'cvv', 'iban', 'sessionid', 'bearer'],
 ]
 
-/** Secrets only as whole words: they occur in the middle of others. */
+/** Secrets only as whole words, because other words contain them. */
 const WORDS: ReadonlySet<string> = new Set([
   ...['pass', 'pwd', 'auth', 'pin', 'pins', 'otp', 'totp', 'cvc', 'csc', 'ssn', 'card', 'cards', 'dsn', 'jwt', 'sid'],
   ...['pincode', 'otpcode', 'authcode', 'authkey', 'authheader', 'pan', 'hmac', 'seed', 'mnemonic'],
@@ -43,7 +43,7 @@ function decide(name: string): boolean {
 const NAMING_KEYS = ['name', 'key', 'header', 'field', 'param', 'parameter', 'variable', 'label', 'k', 'n']
 const VALUE_KEYS: ReadonlySet<string> = new Set(['value', 'values', 'val', 'v', 'content', 'default', 'data'])
 
-/** For a pair that says a name and its value, as `{ name, value }` or `[name, value]`: which of its parts is the secret. */
+/** For a pair of a name and its value, as `{ name, value }` or `[name, value]`: which of its parts is the secret. */
 export function namesSecret(pair: object): (key: string) => boolean {
   if (Array.isArray(pair)) {
     const isPair = pair.length === 2 && typeof pair[0] === 'string' && isSecretName(pair[0])
@@ -55,20 +55,20 @@ export function namesSecret(pair: object): (key: string) => boolean {
   return (key) => isNamed && VALUE_KEYS.has(key.toLowerCase())
 }
 
-/** True for a path that may lead to a masked value: by a name in it, or into a pair, whose name a path does not tell. */
+/** True for a path that may lead to a masked value: by a name in it, or as the value of a pair, whose name is not in the path. */
 export function mayBeSecretPath(path: readonly string[]): boolean {
   const last = path.at(-1)?.toLowerCase() ?? ''
   return path.some(isSecretName) || VALUE_KEYS.has(last) || last === '1'
 }
 
-/** How many strings of JSON may be inside of each other before the whole is masked. */
+/** How deeply strings of JSON may be nested before the whole is masked. */
 export const TEXT_DEPTH_MAX = 4
 
 const CREDENTIALS_IN_URL = /[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/@:]{0,200}:[^\s/@]{1,500}@/i
 const AUTHORIZATION = /^\s*(?:bearer|basic|digest|negotiate)\s+\S/i
 const PEM = /-----BEGIN [A-Z ]*PRIVATE KEY-----/
 
-/** True for a text that is a secret by its form: an address with a password in it, an authorization, a private key. */
+/** True for a text with the form of a secret: an address with a password in it, an authorization, a private key. */
 export function isSecretText(text: string): boolean {
   return AUTHORIZATION.test(text) || PEM.test(text) || CREDENTIALS_IN_URL.test(text)
 }
@@ -80,7 +80,7 @@ export function looksLikeJson(text: string): boolean {
 
 const QUOTED_NAME = /"([^"\\]{1,200})\\*"\s*:/g
 
-/** True for a text that has secret names in it though it cannot be read as JSON: it was cut off, or is several values. */
+/** True for a text with secret names in it that is not valid JSON: it is cut off, or holds several values. */
 export function mentionsSecret(text: string): boolean {
   for (const [, name] of text.matchAll(QUOTED_NAME)) if (isSecretName(name!)) return true
   return false

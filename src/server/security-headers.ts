@@ -1,6 +1,6 @@
-// The headers every answer carries, whatever it is and however it came about.
+// The headers of every answer.
 
-/** What a page from here may do: run and load only what comes from here, and be framed by nobody. */
+/** A page may run and load only what comes from this server, and no page may frame it. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -8,7 +8,7 @@ const POLICY = [
   "connect-src 'self'",
   "img-src 'self' data:",
   "font-src 'self'",
-  // The page's <base> says where it is mounted; it may name no other place.
+  // The page's <base> is its mount path on this server.
   "base-uri 'self'",
   "form-action 'self'",
   "frame-ancestors 'none'",
@@ -24,7 +24,7 @@ export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 }
 
-/** The same answer with these headers. Nothing is kept by caches unless the answer says so itself. */
+/** The same answer with these headers. Caches keep it only if the answer itself allows it. */
 export function secured(response: Response, requestId: string): Response {
   const headers = new Headers(response.headers)
   for (const [name, value] of Object.entries(SECURITY_HEADERS)) headers.set(name, value)

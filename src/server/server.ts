@@ -1,4 +1,4 @@
-// A server: its parts put together, and the three ways to let requests in.
+// A server: its parts put together, and the three ways to receive requests.
 
 import type { Client } from '../client/client.js'
 import { hostCheck } from '../core/hosts.js'
@@ -6,7 +6,7 @@ import { Answering, type Arrival, pathBelow } from './answering.js'
 import { createApp } from './app.js'
 import { BodyBudget } from './body.js'
 import { Connections } from './connections.js'
-import { CostlyLooks } from './costly-looks.js'
+import { CostlyReads } from './costly-reads.js'
 import { FailedLogins } from './failed-logins.js'
 import { Gate } from './gate.js'
 import { type Listening, type ListenOptions, listen } from './listen.js'
@@ -17,28 +17,28 @@ import { openApiDocument } from './openapi.js'
 import { PROXY_SECRET_HEADER, resolveOptions, type ServerOptions, type Settings } from './options.js'
 import { Pages } from './pages.js'
 import { RequestFilters } from './request-filter.js'
-import type { House } from './route.js'
+import type { ServerContext } from './route.js'
 import { ROUTES } from './routes.js'
 import { Sessions } from './sessions.js'
 import { SignIns } from './sign-ins.js'
 import { StoreFacts } from './store-facts.js'
 import { WarningBoard } from './warnings.js'
 
-/** How many bodies of the largest size may be in memory at once. */
-const BODIES_AT_ONCE = 8
+/** How many bodies of the largest size fit into memory together. */
+const LARGEST_BODIES_MAX = 8
 
 /** The HTTP API and the dashboard of a queue. */
 export interface Server {
-  /** Answers a Request: mount it in hono, Next and whatever else speaks fetch. */
+  /** Answers a Request. Mount it in hono, Next, or any framework that uses fetch handlers. */
   fetch(request: Request, env?: unknown): Promise<Response>
   /** For node:http, express (`app.use('/queue', server.toNodeHandler())`), fastify and others. */
   toNodeHandler(): NodeHandler
-  /** Starts a server of its own. Raises `invalid_option` for an address beyond this machine when nobody would be asked
-   *  who they are. */
+  /** Starts an HTTP server. Raises `invalid_option` for an address that other machines can reach when no authentication was
+   *  chosen. */
   listen(options?: ListenOptions): Promise<Listening>
   /** A token that signs in once: as `<url>/?token=…`, or pasted into the sign-in page. */
   createToken(): string
-  /** Ends what listens and the events that are followed. The queue stays open: it is not the server's. */
+  /** Stops listening and ends the event streams. The queue stays open: the server does not own it. */
   close(): Promise<void>
 }
 
@@ -52,9 +52,11 @@ export interface Server {
  */
 export function createServer(holdfast: Client, options: ServerOptions = {}): Server {
   const settings = resolveOptions(options)
-  const house = createHouse(holdfast, settings)
-  const budget = new BodyBudget(BODIES_AT_ONCE * Math.max(settings.limits.batchBytesMax, settings.limits.bodyBytesMax))
-  const app = createApp({ house, routes: ROUTES, pages: new Pages(settings.dashboard), budget })
+  const context = createContext(holdfast, settings)
+  const budget = new BodyBudget(
+    LARGEST_BODIES_MAX * Math.max(settings.limits.batchBytesMax, settings.limits.bodyBytesMax),
+  )
+  const app = createApp({ context, routes: ROUTES, pages: new Pages(settings.dashboard), budget })
   const answering = new Answering({ app, settings, isOurHost: hostCheck(settings.hosts) })
   const handler = nodeHandler(answering, settings)
   const connections = new Connections(settings.limits)
@@ -67,15 +69,15 @@ export function createServer(holdfast: Client, options: ServerOptions = {}): Ser
       listening.add(started)
       return started
     },
-    createToken: () => house.sessions.createToken(),
+    createToken: () => context.sessions.createToken(),
     close: async () => {
-      house.live.close()
+      context.live.close()
       await Promise.all([...listening].map((started) => started.close()))
     },
   }
 }
 
-function createHouse(holdfast: Client, settings: Settings): House {
+function createContext(holdfast: Client, settings: Settings): ServerContext {
   const { now, limits } = settings
   const sessions = new Sessions(settings.sessionMs, now)
   const failedLogins = new FailedLogins(limits.failedLoginsMax, now)
@@ -88,7 +90,7 @@ function createHouse(holdfast: Client, settings: Settings): House {
     sessions,
     signIns: new SignIns(now),
     facts,
-    looks: new CostlyLooks(),
+    costlyReads: new CostlyReads(),
     newQueues: new NewQueues(holdfast),
     warnings,
     filters: new RequestFilters({ holdfast, settings }),
@@ -96,7 +98,7 @@ function createHouse(holdfast: Client, settings: Settings): House {
     live: new Live({ holdfast, warnings, limits, now }),
     openApi: (basePath) => {
       const known = documents.get(basePath) ?? openApiDocument(ROUTES, basePath)
-      // Mount paths may come from requests, where express has them vary.
+      // With express, mount paths come from requests and may vary without bound.
       if (documents.size < 10) documents.set(basePath, known)
       return known
     },
@@ -107,7 +109,7 @@ interface NodeEnv {
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string; readonly localPort?: number } }
 }
 
-/** Where a Request came in. A framework that mounts us may have taken the base path off already. */
+/** Where a Request came from. The framework may have removed the base path already. */
 function arrivalOf(request: Request, env: unknown, { basePath, proxy }: Settings): Arrival {
   const url = new URL(request.url)
   const socket = (env as NodeEnv | undefined)?.incoming?.socket

@@ -1,17 +1,17 @@
-// Sessions of browsers: a token is given once for a cookie, and the cookie is known by its hash alone. They live in this
-// process and end with it.
+// Sessions of browsers. A token is exchanged once for a cookie. Only the cookie's hash is kept, in this process's memory, so a
+// restart ends all sessions.
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Who } from './who.js'
 
 const TOKENS_MAX = 100
-/** Of one key, and of the server's token: its oldest session goes for one more, and nobody else's. */
+/** For each API key, and for the server's token: one session more ends its own oldest, never another key's. */
 const SESSIONS_OF_ONE_MAX = 20
-/** In all: the oldest of whoever has most of them goes. */
+/** In total: one more ends the oldest session of the key that has most. */
 const SESSIONS_MAX = 2_000
 const SECRET_BYTES = 32
 
-/** What a session stands for: the server's own token, or an API key that may be revoked meanwhile. */
+/** What a session was opened with: the server's own token, or an API key, which may be revoked later. */
 export type SessionOf =
   | { readonly kind: 'token'; readonly who: Who }
   | { readonly kind: 'key'; readonly secret: string }
@@ -25,7 +25,7 @@ interface Session {
 export class Sessions {
   readonly #lengthMs: number
   readonly #now: () => number
-  /** Hashes of tokens nobody has used yet, and when each ends. */
+  /** Hashes of unused tokens, and when each expires. */
   readonly #tokens = new Map<string, number>()
   readonly #sessions = new Map<string, Session>()
 
@@ -42,7 +42,7 @@ export class Sessions {
     return token
   }
 
-  /** Uses a token up. False when it is none of ours, was used before, or its time is over. */
+  /** Uses a token up. False when it is unknown, used before, or expired. */
   redeem(token: string): boolean {
     const hash = hashOf(token)
     const endsMs = this.#tokens.get(hash)
@@ -50,7 +50,7 @@ export class Sessions {
     return endsMs !== undefined && this.#now() < endsMs
   }
 
-  /** Opens a session; gives what goes into the cookie. */
+  /** Opens a session and returns the content of its cookie. */
   open(of: SessionOf, { principal }: Pick<Who, 'principal'>): { readonly secret: string; readonly lengthS: number } {
     const secret = newSecret()
     this.#makeRoom(principal)
@@ -98,7 +98,7 @@ function hashOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
 
-/** True for the same secret. In constant time: how long it takes must not tell how much of a guess was right. */
+/** True for the same secret. It takes the same time for any input, so timing reveals nothing about a guess. */
 export function isSameSecret(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(one), digest(other))

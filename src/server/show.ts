@@ -1,4 +1,4 @@
-// What the library gives, in the words of the HTTP contract. Dates become ISO strings when they are written.
+// Turns what the library gives into what the HTTP API answers. Dates become ISO strings when they are written as JSON.
 
 import type { ScheduleStatus } from '../client/schedules.js'
 import { parseCron } from '../core/cron.js'
@@ -6,50 +6,64 @@ import { formatFilter } from '../core/filter-format.js'
 import type { JobView, WorkerView } from '../core/job.js'
 import { type BulkView, type DeadGroup, type Overview, WORKER_LIVE_MS } from '../core/operating.js'
 import { MASK, type MaskPlace, mask, secretPlaces } from './redact.js'
+import type * as jobs from './schemas/jobs.js'
+import type * as operating from './schemas/operating.js'
+import type * as queues from './schemas/queues.js'
 import { can, maySee, type Who } from './who.js'
 
 const NEXT_RUNS = 5
 
-/** The queues they may see. */
-export function showOverview({ queues, total, isExact, nowMs }: Overview, who: Who): Readonly<Record<string, unknown>> {
+/** An answer before it is written as JSON: its times may still be dates. */
+type Shown<T> = unknown extends T
+  ? T
+  : string extends T
+    ? T | Date
+    : T extends readonly (infer Entry)[]
+      ? readonly Shown<Entry>[]
+      : T extends object
+        ? { readonly [Key in keyof T]: Shown<T[Key]> }
+        : T
+
+/** The queues that the caller may see. */
+export function showOverview({ queues, total, isExact, nowMs }: Overview, who: Who): Shown<queues.Overview> {
   const seen = queues.filter(({ name }) => maySee(who, name))
   return { queues: seen, total: who.queues === null ? total : seen.length, exact: isExact, now: new Date(nowMs) }
 }
 
-/** A job with its secrets masked: all of its payload and result for those who may not see payloads. */
-export function showJob(job: JobView, who: Who, extra: MaskPlace | null): Readonly<Record<string, unknown>> {
+/** A job with its secrets masked. Without the scope `read:payload`, the whole payload and result are masked. */
+export function showJob(job: JobView, who: Who, extra: MaskPlace | null): Shown<jobs.Job> {
   const isSecret = secretPlaces(job, extra)
   const progress = mask('progress', job.progress, isSecret)
+  const shown = { ...job, progress: progress.value }
   if (!can(who, 'read:payload')) {
     const redacted = ['payload', ...(job.result === null ? [] : ['result'])]
     const result = job.result === null ? null : MASK
-    return { ...job, payload: MASK, result, progress: progress.value, redacted: [...redacted, ...progress.paths] }
+    return { ...shown, payload: MASK, result, redacted: [...redacted, ...progress.paths] }
   }
   const payload = mask('payload', job.payload, isSecret)
   const result = mask('result', job.result, isSecret)
   return {
-    ...job,
+    ...shown,
     payload: payload.value,
     result: result.value,
-    progress: progress.value,
     redacted: [...payload.paths, ...result.paths, ...progress.paths],
   }
 }
 
-export function showBulk(bulk: BulkView): Readonly<Record<string, unknown>> {
+export function showBulk(bulk: BulkView): Shown<operating.Bulk> {
   const { filter, expected, ...others } = bulk
   return { ...others, filter: formatFilter(filter), expected: expected?.count ?? null }
 }
 
-export function showGroup({ isExact, ...group }: DeadGroup): Readonly<Record<string, unknown>> {
+export function showGroup({ isExact, ...group }: DeadGroup): Shown<queues.DeadGroup> {
   return { ...group, exact: isExact }
 }
 
-/** A schedule with its next times, reckoned here: the store is not asked once for each. */
+/** A schedule with its next times. They are computed here, without a query for each schedule. */
 export function showSchedule(
   schedule: ScheduleStatus,
   { who, nowMs, redact }: { readonly who: Who; readonly nowMs: number; readonly redact: MaskPlace | null },
-): Readonly<Record<string, unknown>> {
+): Shown<operating.Schedule> {
   const masked = can(who, 'read:payload')
     ? mask('payload', schedule.payload, secretPlaces(schedule, redact))
     : { value: MASK, paths: ['payload'] }
@@ -68,18 +82,18 @@ function nextTimes({ cron, zone }: ScheduleStatus, nowMs: number): readonly Date
     }
     return times
   } catch {
-    // An expression of an older version that is no longer one: the warnings say so.
+    // An older version wrote an expression that this one cannot read. The warnings report it.
     return []
   }
 }
 
-export function showWorker(worker: WorkerView, who: Who, nowMs: number): Readonly<Record<string, unknown>> {
+export function showWorker(worker: WorkerView, who: Who, nowMs: number): Shown<operating.Worker> {
   const heartbeatAgeMs = Math.max(0, Math.round(nowMs - worker.seenAt.getTime()))
   const jobs = worker.jobs
     .filter(({ queue }) => maySee(who, queue))
     .map(({ startedAtMs, ...job }) => ({ ...job, startedAt: new Date(startedAtMs) }))
   const queues = worker.queues.filter((queue) => maySee(who, queue))
-  // Whose types they are cannot be told.
+  // A type does not tell its queue, so they are hidden from callers limited to some queues.
   const types = who.queues === null ? worker.types : null
   return { ...worker, queues, types, jobs, heartbeatAgeMs, live: heartbeatAgeMs <= WORKER_LIVE_MS }
 }

@@ -1,5 +1,5 @@
-// Which sign-ins get a line in the audit log of their own: a few a minute for each key. One that signs in again and again gets a
-// line that says how often, so that it cannot fill the log.
+// Limits the audit lines about sign-ins to a few a minute for each key. A later line says how many had none, so repeated sign-ins
+// cannot fill the log.
 
 import type { Who } from './who.js'
 
@@ -10,7 +10,7 @@ const PRINCIPALS_MAX = 10_000
 interface Window {
   readonly beganMs: number
   lines: number
-  /** Sign-ins without a line, of this window and those before it. */
+  /** Sign-ins without a line so far. */
   left: number
 }
 
@@ -22,7 +22,7 @@ export class SignIns {
     this.#now = now
   }
 
-  /** What the line of this sign-in says beyond that it was one, or null when it gets none. */
+  /** The details for this sign-in's audit line, or null when it gets no line. */
   note({ principal }: Pick<Who, 'principal'>): { readonly details?: unknown } | null {
     const window = this.#windowOf(principal)
     if (window.lines >= LINES_OF_WINDOW) {

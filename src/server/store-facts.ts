@@ -1,4 +1,4 @@
-// What is known of the store and asked for seldom: its kind, how far its clock is from ours, whether it answers.
+// Facts about the store that are cached: its kind, the distance of its clock from ours, whether it answers.
 
 import type { Client } from '../client/client.js'
 import type { Health } from '../client/look.js'
@@ -7,7 +7,7 @@ import { HoldfastError } from '../core/errors.js'
 const HEALTH_MS = 30_000
 const READY_MS = 500
 const PATIENCE_MS = 3_000
-/** No job has it: looking for it reads one index and no row. */
+/** No job has this id: reading it costs one index lookup and no row. */
 const NOBODY = '00000000-0000-7000-8000-000000000000'
 
 interface Kept<T> {
@@ -26,7 +26,7 @@ export class StoreFacts {
     this.#now = now
   }
 
-  /** What the store says about itself; at most half a minute old. */
+  /** The store's health; at most half a minute old. */
   health(): Promise<Health> {
     if (this.#health === null || this.#health.untilMs <= this.#now()) {
       const value = this.#holdfast.health()
@@ -38,12 +38,12 @@ export class StoreFacts {
     return this.#health.value
   }
 
-  /** The store's time in milliseconds, as well as it is known here. */
+  /** The store's time in milliseconds, as far as it is known here. */
   async nowMs(): Promise<number> {
     return Date.now() + (await this.health()).clockOffsetMs
   }
 
-  /** Resolves when the store answers soon. Those who ask at the same time share one question. */
+  /** Resolves when the store answers in time. Concurrent calls share one query. */
   ready(): Promise<void> {
     if (this.#ready === null || this.#ready.untilMs <= this.#now()) {
       this.#ready = { untilMs: this.#now() + READY_MS, value: this.#probe() }

@@ -1,4 +1,4 @@
-// What an operator should know without asking, each with what to do about it.
+// The warnings that an operator sees, each with what to do about it.
 
 import type { Client } from '../client/client.js'
 import type { Health } from '../client/look.js'
@@ -8,26 +8,18 @@ import { describeHorizon } from '../core/horizon.js'
 import type { WorkerView } from '../core/job.js'
 import { type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
 import { LATE_AFTER_MS } from '../core/schedule.js'
+import type { Warning } from './schemas/operating.js'
 import type { StoreFacts } from './store-facts.js'
-
-export interface Warning {
-  readonly code: string
-  readonly level: 'error' | 'warning' | 'note'
-  readonly text: string
-  readonly queue: string | null
-  /** What to do about it. */
-  readonly next: string
-}
 
 const KEPT_MS = 4_000
 const WARNINGS_MAX = 100
-/** Jobs that wait this long are late by most people's measure. */
+/** A job that has been ready for longer than this is reported. */
 const OLDEST_AGE_S = 300
 const HORIZON_MS = 60_000
-/** A worker says that it lives every 10 s; gone longer than this, it was stopped and not lost. */
+/** A worker sends a heartbeat every 10 s. After this long without one it was stopped, not lost, and is not reported. */
 const HEARTBEAT_GAP_MS = 600_000
 
-/** Keeps the warnings of the last few seconds for all who ask. */
+/** Computes the warnings at most once every few seconds, for all requests. */
 export class WarningBoard {
   readonly #holdfast: Client
   readonly #facts: StoreFacts
@@ -69,7 +61,7 @@ interface Seen {
   readonly health: Health
 }
 
-/** The warnings that follow from what was seen, the worst first. */
+/** The warnings for this state of the system, the worst first. */
 export function warningsOf({ overview, workers, schedules, health }: Seen): readonly Warning[] {
   const all = [
     ...ofStore(health),
@@ -105,23 +97,24 @@ function* ofQueue(queue: QueueOverview, isExact: boolean): Generator<Warning> {
       level: 'warning',
       text: `the oldest ready job of ${name} has waited ${showMs(oldestAgeS * 1_000)}`,
       queue: name,
-      next: 'Add workers or concurrency, or look what its jobs wait for',
+      next: 'Add workers or raise their concurrency',
     }
   }
   if (rates.dead > 0) {
+    const died = Math.max(1, Math.round(rates.dead * 60))
     yield {
       code: 'dead_growing',
       level: 'warning',
-      text: `jobs of ${name} are dying: ${readable(Math.max(1, Math.round(rates.dead * 60)))} in the last minute`,
+      text: `${readable(died)} ${died === 1 ? 'job' : 'jobs'} of ${name} died in the last minute`,
       queue: name,
-      next: 'See what kills them under dead letters; requeue them once that is mended',
+      next: 'Fix the cause, then requeue them',
     }
   }
 }
 
 function count(ready: number, isExact: boolean): string {
   if (ready === 1) return '1 job is ready'
-  // An estimate is good for three digits.
+  // An estimate has about three exact digits.
   const text = isExact ? readable(ready) : `about ${readable(Number(ready.toPrecision(3)))}`
   return `${text} jobs are ready`
 }
@@ -138,7 +131,7 @@ function* ofWorker(worker: WorkerView, nowMs: number): Generator<Warning> {
     level: 'warning',
     text: `worker ${worker.id} was last seen ${showMs(ageMs)} ago`,
     queue: null,
-    next: `Is its process ${worker.pid} on ${worker.host} alive? Its jobs are given to others when their leases end`,
+    next: `Check process ${worker.pid} on ${worker.host}. Other workers get its jobs when their leases end`,
   }
 }
 
@@ -149,7 +142,7 @@ function* ofSchedule(schedule: ScheduleStatus, nowMs: number): Generator<Warning
     yield {
       code: 'schedule_broken',
       level: 'warning',
-      text: `schedule ${name} has no time to come`,
+      text: `schedule ${name} will never run again`,
       queue,
       next: 'Correct its expression, or remove it',
     }
@@ -159,13 +152,13 @@ function* ofSchedule(schedule: ScheduleStatus, nowMs: number): Generator<Warning
       level: 'error',
       text: `schedule ${name} should have fired ${showMs(nowMs - nextAt.getTime())} ago`,
       queue,
-      next: 'Some process must do upkeep: start a worker, or a server with upkeep; if there is one, there are more ticks than it can fire',
+      next: 'Start a worker, or a server with upkeep: one of them fires schedules. If one is running, it has more schedules than it can fire',
     }
   }
 }
 
 function* ofStore({ postgres, isDurable }: Health): Generator<Warning> {
-  const store = { queue: null, next: 'holdfast doctor prints what mends it' } as const
+  const store = { queue: null, next: 'holdfast doctor' } as const
   if (postgres === null) return
   const { settings, horizon, inRecovery } = postgres
   if (settings.synchronousCommit === 'off' || !isDurable) {
@@ -173,7 +166,12 @@ function* ofStore({ postgres, isDurable }: Health): Generator<Warning> {
     yield { code: 'not_durable', level: 'error', text, ...store }
   }
   if (inRecovery || settings.readOnlyByDefault) {
-    yield { code: 'read_only', level: 'error', text: 'the database is read-only: no job can be taken', ...store }
+    yield {
+      code: 'read_only',
+      level: 'error',
+      text: 'the database is read-only: no job can be enqueued or run',
+      ...store,
+    }
   }
   if (horizon !== undefined && horizon.ageMs > HORIZON_MS) {
     const text = describeHorizon(horizon)

@@ -48,12 +48,12 @@ describe('signing in', SLOWLY, () => {
     await second.getByRole('heading', { name: 'Sign in to Holdfast' }).waitFor()
   })
 
-  test('a token can be pasted, a wrong one is told, and signing out asks again', async () => {
+  test('a token can be pasted, a wrong one is refused, and signing out asks again', async () => {
     const page = await desk.visit('/', { isSignedIn: false, expects: /401/ })
 
     await page.getByLabel('Token').fill('wrong-wrong-wrong-wrong-wrong-wrong-wrong')
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByText('This token is not known').waitFor()
+    await page.getByText('This token is unknown').waitFor()
     await page.getByLabel('Token').fill(`${desk.url}/?token=${desk.server.server.createToken()}`)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('heading', { name: 'Overview' }).waitFor()

@@ -82,7 +82,7 @@ describe('axe', SLOWLY, () => {
 })
 
 describe('the keyboard', SLOWLY, () => {
-  test('shortcuts go to pages, through rows, into the filter, and tell themselves', async () => {
+  test('shortcuts open pages, move through rows, focus the filter, and are listed', async () => {
     const page = await desk.visit('/')
     await page.locator('.tiles').waitFor()
 
@@ -147,7 +147,7 @@ describe('the keyboard', SLOWLY, () => {
 })
 
 describe('live', SLOWLY, () => {
-  test('a job enqueued meanwhile is told and shown on request; no row moves under the cursor', async () => {
+  test('a new job is announced and shown on request; no row moves under the cursor', async () => {
     const page = await desk.visit('/jobs')
     const first = page.locator('tbody tr').first()
     await first.waitFor()
@@ -156,16 +156,16 @@ describe('live', SLOWLY, () => {
     const place = await first.boundingBox()
 
     await desk.holdfast.enqueue('fresh_job', null, { queue: 'exports' })
-    await page.getByRole('button', { name: '1 new — show' }).waitFor()
+    await page.getByRole('button', { name: 'Show 1 new' }).waitFor()
 
     expect(await page.locator('tbody tr').count()).toBe(before.length)
     expect(await first.textContent()).toContain('adhoc_report')
     expect(await first.boundingBox()).toEqual(place)
-    await page.getByRole('button', { name: '1 new — show' }).click()
+    await page.getByRole('button', { name: 'Show 1 new' }).click()
     await eventually(() => first.textContent()).toContain('fresh_job')
   })
 
-  test('the overview’s numbers come by events, without a question of the page', async () => {
+  test('the overview’s numbers come by events, without a request of the page', async () => {
     const page = await desk.visit('/')
     const ready = page.locator('.tile', { hasText: 'Ready' })
     await page.locator('.live[data-status=open]').waitFor()

@@ -1,4 +1,4 @@
-// Text as somebody would send it who wants a script of theirs to run in the operator's browser. Each that could run calls
+// Text that an attacker would send to run a script in the operator's browser. Each that could run calls
 // `ran()` or opens a dialog; a test looks whether any did.
 
 const SCRIPTS = [

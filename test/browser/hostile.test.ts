@@ -129,7 +129,7 @@ describe('hostile text', SLOWLY, () => {
     expect(new Set(HOSTILE).size).toBe(HOSTILE.length)
   })
 
-  test('the trap does catch what runs', async () => {
+  test('the trap catches code that runs', async () => {
     const page = await openTrap()
 
     await page.evaluate(
@@ -191,7 +191,7 @@ describe('hostile text', SLOWLY, () => {
     expect(await page.evaluate(FOUND)).toEqual(NOTHING)
   })
 
-  test('whatever stands in an address is text', async () => {
+  test('anything in an address is text', async () => {
     const page = await openTrap(/40[04]/)
 
     const texts = HOSTILE.filter((each) => each.length < 900).map((each) => each.replace(/\p{Cs}/gu, '?'))
@@ -247,7 +247,7 @@ describe('hostile names', SLOWLY, () => {
     }
   })
 
-  test('names that mean something to JavaScript are shown like others', async () => {
+  test('names with a meaning in JavaScript are shown like others', async () => {
     const { holdfast } = desk
     for (const name of EVIL_NAMES) {
       await holdfast.enqueue(name, { [name]: name }, { queue: name })

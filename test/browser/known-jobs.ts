@@ -78,7 +78,7 @@ function startWorker(holdfast: Holdfast, stopped: KnownJobs['stopped']): Worker 
     name: 'worker-a',
     queues: ['imports', 'email', 'billing', 'webhooks', 'stock'],
     concurrency: 8,
-    // The import ends only when it is told to.
+    // The import ends only when the test says so.
     drain: 0,
     handlers: [
       sendEmail.handle(async (payload) => ({ messageId: `m-${(payload as { n: number }).n}` })),

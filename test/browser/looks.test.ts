@@ -104,7 +104,7 @@ describe('the dashboard', SLOWLY, () => {
     await page.getByText('1 scheduled, 4 blocked').waitFor({ state: 'visible' })
   })
 
-  test('one worker with one slot is one of each', async () => {
+  test('one worker with one slot is written in the singular', async () => {
     const page = await visit('/queues/mail', 1_280)
 
     await eventually(() => page.getByRole('link', { name: /^Running/ }).textContent()).toMatch(/1 worker, 1 slot$/)

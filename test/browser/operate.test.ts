@@ -76,7 +76,7 @@ describe('the filter bar', SLOWLY, () => {
     await eventually(() => bar.inputValue()).toBe('worker:worker-a*')
   })
 
-  test('a filter that is none is refused with the place of the mistake', async () => {
+  test('an invalid filter is refused with the position of the mistake', async () => {
     const page = await desk.visit('/jobs?filter=queue:email+staet:dead', { expects: /400/ })
 
     const problem = page.locator('.filter-problem')
@@ -110,7 +110,7 @@ describe('the filter bar', SLOWLY, () => {
   })
 })
 
-describe('many jobs at once', SLOWLY, () => {
+describe('bulk actions', SLOWLY, () => {
   test('dead jobs are requeued by filter: counted first, done, shown with their result and in the audit', async () => {
     const payloads = Array.from({ length: 60 }, (_, n) => ({ n }))
     await desk.holdfast.enqueueMany(deliverWebhook, payloads)
@@ -138,11 +138,11 @@ describe('many jobs at once', SLOWLY, () => {
     await eventually(() => page.locator('tbody').textContent()).toMatch(/admin.*bulk/)
   })
 
-  test('a group of dead letters is replayed at the rate that was chosen', async () => {
+  test('a group of dead letters is requeued at the chosen rate', async () => {
     const page = await desk.visit('/dead')
     const group = page.locator('.group', { hasText: 'ECONNREFUSED' })
 
-    await group.getByRole('button', { name: 'Replay…' }).click()
+    await group.getByRole('button', { name: 'Requeue…' }).click()
     await page.getByText('2 jobs match').waitFor()
     await page
       .getByRole('radio', { name: '10/s' })
@@ -158,7 +158,7 @@ describe('many jobs at once', SLOWLY, () => {
     expect(await auditOf('start bulk')).toHaveLength(1)
   })
 
-  test('jobs picked one by one are changed and no others', async () => {
+  test('only the selected jobs are changed', async () => {
     const page = await desk.visit('/jobs?filter=state:dead+queue:billing')
     await eventually(() => rowCount(page)).toBe(3)
 
@@ -197,7 +197,7 @@ describe('one job, one queue, one schedule', SLOWLY, () => {
 
     // Its handler drops it again; the story tells both lives.
     await eventually(async () => (await desk.holdfast.get(known.ids.dead))?.attempts.length).toBe(2)
-    await eventually(() => page.locator('.panel[aria-label=Story]').textContent()).toMatch(/[Rr]equeued/)
+    await eventually(() => page.locator('.panel[aria-label=History]').textContent()).toMatch(/[Rr]equeued/)
   })
 
   test('a schedule runs now, is paused and resumed', async () => {
@@ -233,7 +233,7 @@ describe('one job, one queue, one schedule', SLOWLY, () => {
     await eventually(() => rowCount(page)).toBe(1)
   })
 
-  test('who is kept to a queue is not offered its retention, and changes the rest', async () => {
+  test('a user limited to a queue cannot change its retention, but the rest', async () => {
     await desk.holdfast.setQueue('tenant', { retention: '30d' })
     const scopes = ['read', 'operate'] as const
     const { secret } = await desk.holdfast.createKey({ name: 'tenant', scopes, queues: ['tenant'] })

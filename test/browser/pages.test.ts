@@ -49,7 +49,7 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
 
   afterAll(() => desk?.close())
 
-  test('the overview says what is stuck, how much stands where, and which queue it is in', async () => {
+  test('the overview shows warnings, counts by state, and the queues', async () => {
     await page.goto(`${desk.url}/`)
 
     await eventually(() => textOf(page, '.warnings')).toMatch(/4 jobs are ready in exports and no worker serves it/)
@@ -62,14 +62,14 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
     await eventually(() => page.locator('.chart[aria-label=Depth] canvas').count()).toBe(1)
   })
 
-  test('the queues show their depth, who serves them and which are paused', async () => {
+  test('the queues show their depth, their workers and which are paused', async () => {
     await page.goto(`${desk.url}/queues`)
 
     await eventually(() => textOf(page, '.table tbody')).toMatch(/billing 0 0 0 0 0 3 .*exports ?no worker 4 0 0 0 1 0/)
     expect(await textOf(page, '.table tbody')).toMatch(/reports ?paused/)
   })
 
-  test('a queue’s page shows its numbers and the settings that hold', async () => {
+  test('a queue’s page shows its numbers and its settings', async () => {
     await page.goto(`${desk.url}/queues/reports`)
 
     await eventually(() => textOf(page, 'h1')).toBe('reports')
@@ -127,7 +127,7 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
     await eventually(() => textOf(page, '.panel[aria-label=Result]')).toContain('messageId: "m-1"')
   })
 
-  test('dead letters stand in groups of one error each', async () => {
+  test('dead letters are grouped by error', async () => {
     await page.goto(`${desk.url}/dead`)
 
     await eventually(() => page.locator('.group').count()).toBe(2)
@@ -136,7 +136,7 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
     expect(groups[1]).toMatch(/^2[\s\S]*ECONNREFUSED[\s\S]*deliver_webhook[\s\S]*in webhooks/)
   })
 
-  test('schedules are told in words, with the next five runs in their zone and in the reader’s', async () => {
+  test('schedules are put in words, with the next five runs in their zone and in the reader’s', async () => {
     await page.goto(`${desk.url}/schedules`)
     const card = page.locator('.card', { hasText: 'weekly-report' })
 
@@ -163,9 +163,9 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
     expect(await textOf(page, 'tbody')).toMatch(/api set schedule weekly-report/)
   })
 
-  test('no bulk action yet says how to make one, and an address of nothing says so', async () => {
+  test('the empty bulk page says how to start one, and an unknown address shows no page', async () => {
     await page.goto(`${desk.url}/bulk`)
-    await eventually(() => textOf(page, '.page-body')).toContain('No bulk action yet')
+    await eventually(() => textOf(page, '.page-body')).toContain('No bulk actions yet')
 
     await page.goto(`${desk.url}/nowhere`)
     await eventually(() => textOf(page, '.page-body')).toContain('There is no such page')

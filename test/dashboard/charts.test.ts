@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readSeries } from '../../dashboard/src/api/read.js'
+import type { SeriesPoint } from '../../dashboard/src/api/types.js'
 import {
   ageLines,
   axisTimeText,
@@ -16,22 +16,22 @@ import {
 } from '../../dashboard/src/charts/shape.js'
 import { rateText, shortText } from '../../dashboard/src/numbers.js'
 import { durationMs } from '../../src/core/duration.js'
-import { BUCKET_MS, SERIES_KEPT_MS, SERIES_POINTS_MAX } from '../../src/core/operating.js'
+import { BUCKET_MS, NO_TALLY, SERIES_KEPT_MS, SERIES_POINTS_MAX } from '../../src/core/operating.js'
 
-const points = readSeries({
-  points: [
-    {
-      at: '2026-11-15T12:00:00Z',
-      depth: { ready: 4, running: 2, retrying: 1, oldestAgeS: 3 },
-      enqueued: 50,
-      succeeded: 40,
-    },
-    { at: '2026-11-15T12:00:10Z', depth: null, enqueued: 20, succeeded: 10 },
-  ],
-})
+const NOTHING: Omit<SeriesPoint, 'at'> = { depth: null, ...NO_TALLY }
+const points: readonly SeriesPoint[] = [
+  {
+    ...NOTHING,
+    at: '2026-11-15T12:00:00Z',
+    depth: { ready: 4, running: 2, retrying: 1, scheduled: 0, blocked: 0, dead: 0, oldestAgeS: 3 },
+    enqueued: 50,
+    succeeded: 40,
+  },
+  { ...NOTHING, at: '2026-11-15T12:00:10Z', enqueued: 20, succeeded: 10 },
+]
 
 describe('lines', () => {
-  test('counts of a step become happenings per second, but for the step that is not over', () => {
+  test('counts of a step become rates per second, except for the unfinished step', () => {
     const [succeeded, enqueued] = throughputLines(points, 10)
 
     expect(succeeded!.values).toEqual([4, null])
@@ -44,7 +44,7 @@ describe('lines', () => {
     expect(depthLines(points).find(({ label }) => label === 'ready')!.values).toEqual([4, null])
   })
 
-  test('stacked lines stand on each other, and an unknown point has nothing above it', () => {
+  test('stacked lines add up, and an unknown point has nothing above it', () => {
     const line = (...values: (number | null)[]) => ({ label: '', colour: '', values })
 
     expect(stackOf([line(1, 2), line(10, null), line(100, 100)])).toEqual([
@@ -54,7 +54,7 @@ describe('lines', () => {
     ])
   })
 
-  test('of stacked lines those without jobs are not painted, and what covers another is the state that is there', () => {
+  test('stacked lines without jobs are not drawn, and do not cover others', () => {
     const line = (label: string, ...values: (number | null)[]) => ({ label, colour: label, values })
     const empty = line('blocked', 0, 0)
     const layers = layersOf([line('running', 0, 0), line('ready', 5, 6), line('retrying', 0, 1), empty])
@@ -87,7 +87,7 @@ describe('lines', () => {
 })
 
 describe('ranges', () => {
-  test('every range is one the store answers', () => {
+  test('the store accepts every range', () => {
     for (const { value, step, stepS } of RANGES) {
       const sinceMs = durationMs(value, { name: 'since' })
       const stepMs = durationMs(step, { name: 'step' })
@@ -99,7 +99,7 @@ describe('ranges', () => {
     }
   })
 
-  test('marks of time show what tells them apart', () => {
+  test('time labels show what distinguishes them', () => {
     const noon = Date.parse('2026-11-15T12:00:00Z') / 1_000
     const midnight = Date.parse('2026-11-15T00:00:00Z') / 1_000
 

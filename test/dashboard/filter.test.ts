@@ -22,7 +22,7 @@ function suggestAt(marked: string): readonly string[] {
 }
 
 describe('terms', () => {
-  test('a text is cut at blanks outside quotes, each term with its key and values', () => {
+  test('a text is split at blanks outside quotes, each term with its key and values', () => {
     const terms = termsOf('state:dead,retrying  -tag:"two words" plain')
 
     expect(terms.map(({ key, negated, values }) => [key, negated, values.map(({ text }) => text)])).toEqual([
@@ -32,7 +32,7 @@ describe('terms', () => {
     ])
   })
 
-  test('whatever is typed is cut without loss', () => {
+  test('any text is split without loss', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 60 }), (text) => {
         const covered = termsOf(text).map(({ start, end }) => text.slice(start, end))
@@ -41,7 +41,7 @@ describe('terms', () => {
     )
   })
 
-  test('a quoted value is read back by the language as it was', () => {
+  test('the filter language reads a quoted value back unchanged', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1, maxLength: 40 }), (text) => {
         expect(parseFilter(`error:${quote(text)}`).errors).toEqual([[text]])
@@ -71,7 +71,7 @@ describe('suggestions', () => {
     expect([...offered, ...negatable].sort()).toEqual(FILTER_FIELDS.map(({ key }) => key).sort())
   })
 
-  test('every example and every saved view to begin with is a filter', () => {
+  test('every example and every starting view is a valid filter', () => {
     const examples = FILTER_KEYS.filter(({ key }) => key !== 'id').map(({ example }) => example)
     const views = STARTING_VIEWS.map(({ filter }) => filter)
 
@@ -132,7 +132,7 @@ describe('saved views', () => {
     expect(readViews(writeViews(views))).toEqual(views)
   })
 
-  test('what is no list of views gives the starting ones', () => {
+  test('anything but a list of views gives the starting views', () => {
     for (const text of [null, '', '{', '7', '{"a":1}']) expect(readViews(text)).toEqual(STARTING_VIEWS)
   })
 

@@ -50,6 +50,6 @@ test('a duration is written so that the library reads the same', () => {
   }
 })
 
-test('what is no duration is not read as one', () => {
+test('invalid durations are not read', () => {
   for (const text of ['', '5', 'm', '-5m', '5 minutes', '1h30m', 'none']) expect(readDuration(text)).toBeNull()
 })

@@ -7,7 +7,7 @@ import { chooseQueues, findQueues } from '../../dashboard/src/views/queues/choos
 
 const rows = (...ids: string[]) => ids.map((id) => ({ id, state: 'ready' }))
 
-describe('a fresh look at a list', () => {
+describe('a refreshed list', () => {
   test('changes rows in place and counts the new ones without showing them', () => {
     const shown = rows('c', 'b', 'a')
     const fresh = [{ id: 'd', state: 'ready' }, { id: 'c', state: 'running' }, ...rows('b', 'a')]
@@ -26,13 +26,13 @@ describe('a fresh look at a list', () => {
     expect([...merged.gone]).toEqual(['b'])
   })
 
-  test('rows older than a page that is not the whole are not called gone', () => {
+  test('rows older than an incomplete page are not marked as gone', () => {
     const merged = mergeRows(rows('d', 'c', 'b', 'a'), rows('d', 'c'), false)
 
     expect(merged.gone.size).toBe(0)
   })
 
-  test('nothing ever moves, whatever the fresh look holds', () => {
+  test('rows never move, whatever the refreshed list holds', () => {
     const ids = fc.uniqueArray(fc.integer({ min: 0, max: 50 }).map(String), { maxLength: 20 })
     const newestFirst = ids.map((list) => rows(...list.sort().reverse()))
     fc.assert(
@@ -42,7 +42,7 @@ describe('a fresh look at a list', () => {
     )
   })
 
-  test('older rows are added once and up to the bound', () => {
+  test('older rows are added once, up to the limit', () => {
     expect(appendRows(rows('c', 'b'), rows('b', 'a'), 10).map(({ id }) => id)).toEqual(['c', 'b', 'a'])
     expect(appendRows(rows('c', 'b'), rows('a'), 2)).toHaveLength(2)
   })
@@ -61,7 +61,7 @@ function queue(name: string, ready: number, oldestAgeS: number = 0): QueueOvervi
 }
 
 describe('queues', () => {
-  test('the fullest are chosen and shown by name, so that rows keep their places', () => {
+  test('the fullest queues are shown in the order of their names', () => {
     const chosen = chooseQueues([queue('c', 5), queue('b', 0), queue('a', 9)], 2)
 
     expect(chosen.map(({ name }) => name)).toEqual(['a', 'c'])
@@ -74,7 +74,7 @@ describe('queues', () => {
     expect(findQueues([queue('a', 0), queue('b', 0)], '', 1)).toHaveLength(1)
   })
 
-  test('totals are sums, and the age is the worst with its queue', () => {
+  test('totals are sums, and the age is the highest with its queue', () => {
     const totals = totalsOf([queue('a', 3, 10), queue('b', 4, 60)])
 
     expect(totals).toMatchObject({ ready: 7, running: 2, oldestAgeS: 60, oldestQueue: 'b' })

@@ -16,7 +16,7 @@ function offences(pattern: RegExp, among: readonly string[]): string[] {
 
 const code = files.filter((file) => /\.tsx?$/.test(file))
 
-test('nothing is written into the page but as text', () => {
+test('content is written into the page only as text', () => {
   expect(
     offences(/dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|srcdoc/i, code),
   ).toEqual([])

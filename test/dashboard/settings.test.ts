@@ -13,7 +13,7 @@ const full = {
   retentionMs: 259_200_000,
 }
 
-test('settings that were only looked at are saved as they were', () => {
+test('unchanged settings are saved as they were', () => {
   for (const settings of [
     full,
     { limits: {} },
@@ -25,7 +25,7 @@ test('settings that were only looked at are saved as they were', () => {
   }
 })
 
-test('an emptied field is left out, and none is no bound', () => {
+test('an emptied field is left out, and "none" means no limit', () => {
   const draft = { ...draftOf(full), maxAttempts: '', timeout: 'none', maxAge: ' ', retention: '1h' }
 
   const sent = settingsOf(draft, full)
@@ -35,7 +35,7 @@ test('an emptied field is left out, and none is no bound', () => {
   expect(sent).not.toHaveProperty('maxAge')
 })
 
-test('what is wrong is told beside its field', () => {
+test('a mistake is shown beside its field', () => {
   const draft = { ...draftOf(full), maxAttempts: '0', timeout: 'soon', retention: 'none' }
 
   const problems = problemsOf(draft)

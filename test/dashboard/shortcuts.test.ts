@@ -4,7 +4,7 @@ import { isAt, PLACES } from '../../dashboard/src/shell/places.js'
 
 const known = ['j', 'r', '?', 'g j', 'g o']
 
-test('a single key matches at once', () => {
+test('a single key matches immediately', () => {
   expect(press(known, null, 'j', 0)).toEqual({ match: 'j', pending: null })
 })
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { nextClockChange, offsetMinutes } from '../../dashboard/src/time/clock-change.js'
 import { absoluteText, durationText, fullText, relativeText, runText } from '../../dashboard/src/time/format.js'
+import { clockNote, cronWords, zoneDistance } from '../../dashboard/src/views/schedules/words.js'
 
 const NOON = Date.parse('2026-11-15T12:00:00.250Z')
 
@@ -37,7 +38,7 @@ describe('lengths of time', () => {
 })
 
 describe('moments', () => {
-  test('today is told by the clock alone, this year with the day, another year with the year', () => {
+  test('today shows only the time, this year the day, another year the year', () => {
     expect(absoluteText(NOON - 60_000, NOON, 'UTC')).toBe('11:59:00')
     expect(absoluteText(Date.parse('2026-03-02T08:05:09Z'), NOON, 'UTC')).toBe('2 Mar 08:05:09')
     expect(absoluteText(Date.parse('2024-03-02T08:05:09Z'), NOON, 'UTC')).toBe('2 Mar 2024 08:05')
@@ -81,5 +82,28 @@ describe('changes of the clocks', () => {
     expect(offsetMinutes('Asia/Kolkata', NOON)).toBe(330)
     expect(offsetMinutes('America/New_York', NOON)).toBe(-300)
     expect(offsetMinutes('Nowhere/Land', NOON)).toBe(0)
+  })
+})
+
+describe('schedules in words', () => {
+  test('a cron expression is put in words, and an invalid one is not', () => {
+    expect(cronWords('30 8 * * 1-5')).toBe('At 08:30, Monday through Friday')
+    expect(cronWords('not cron')).toBeNull()
+  })
+
+  test('a clock change soon is announced with its direction', () => {
+    const march = Date.parse('2026-03-20T10:00:00Z')
+
+    expect(clockNote('Europe/Berlin', march)).toMatch(/^Clocks in Europe\/Berlin go forward an hour on Sun 29 Mar:/)
+    expect(clockNote('Europe/Berlin', Date.parse('2026-10-20T10:00:00Z'))).toMatch(/go back an hour on Sun 25 Oct:/)
+    expect(clockNote('UTC', march)).toBeNull()
+  })
+
+  test('the distance of two zones is shown both ways', () => {
+    const atMs = Date.parse('2026-11-15T12:00:00Z')
+
+    expect(zoneDistance('Asia/Kolkata', 'UTC', atMs)).toBe('5.5 h ahead of you')
+    expect(zoneDistance('America/New_York', 'UTC', atMs)).toBe('5 h behind you')
+    expect(zoneDistance('UTC', 'UTC', atMs)).toBeNull()
   })
 })

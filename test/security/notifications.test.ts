@@ -70,7 +70,7 @@ describe('notifications of a role without any grant', { timeout: 30_000 }, () =>
     await stopping
   })
 
-  test('do not cancel a running job: the store is asked, and says no', async () => {
+  test('do not cancel a running job: the store is asked', async () => {
     const { id, signal } = await startJob()
 
     await forge([`c ${id}`])
@@ -81,7 +81,7 @@ describe('notifications of a role without any grant', { timeout: 30_000 }, () =>
     expect(await store.get(id)).toMatchObject({ state: 'running' })
   })
 
-  test('cost the store one look each tenth of a second, however many cancels are forged', async () => {
+  test('cost the store at most ten queries a second, however many cancels are forged', async () => {
     const { id, signal } = await startJob()
 
     await forge([`c ${id}`])
@@ -97,7 +97,7 @@ describe('notifications of a role without any grant', { timeout: 30_000 }, () =>
     expect(signal.aborted).toBe(false)
   })
 
-  test('do not keep a cancel that was requested from the job', async () => {
+  test('do not hide a real cancel from the job', async () => {
     const { id, signal } = await startJob()
     await forge([`c ${id}`, ...Array.from({ length: FLOOD }, () => `c ${newId()}`)])
     await expect.poll(() => heard.length).toBe(FLOOD + 1)

@@ -88,12 +88,12 @@ for (const [server, urlOf] of SERVERS) {
       await expect(refused).rejects.toMatchObject({ code: 'access_denied' })
     })
 
-    test('the server has given each role what the list says of every table and sequence, and no more', async () => {
+    test('each role has exactly the listed grants on every table and sequence', async () => {
       expect(await tableRights(sql)).toEqual(listedTableRights())
       expect(await sequenceRights(sql)).toEqual(listedSequenceRights())
     })
 
-    test('no role but the owner may create in the schema, and functions are called by those on the list alone', async () => {
+    test('only the owner may create in the schema, and only listed roles call functions', async () => {
       const { rows } = await sql.query(
         `SELECT role.rolname AS role, has_schema_privilege(role.oid, $1, 'CREATE') AS create,
                 has_schema_privilege(role.oid, $1, 'USAGE') AS usage,
@@ -114,7 +114,7 @@ for (const [server, urlOf] of SERVERS) {
       )
     })
 
-    test('everything in the schema belongs to the owner, who is no superuser', async () => {
+    test('the owner, who is not a superuser, owns everything in the schema', async () => {
       const { rows } = await sql.query(
         `SELECT DISTINCT owner.rolname AS name, owner.rolsuper AS is_super
            FROM (SELECT relowner AS id FROM pg_class WHERE relnamespace = $1::text::regnamespace
@@ -150,7 +150,7 @@ for (const [server, urlOf] of SERVERS) {
       LATER_MS,
     )
 
-    test('a day that the owner made later takes jobs of producer and worker without another grant', async () => {
+    test('a day partition that the owner adds later works for producer and worker without another grant', async () => {
       const day = new Date(Date.UTC(2031, 4, 5))
       await sql.query(`SET ROLE ${prefix}_owner; SELECT ${schema}.open_day('2031-05-05'); RESET ROLE`)
       const hex = day.getTime().toString(16).padStart(12, '0')
@@ -172,7 +172,7 @@ for (const [server, urlOf] of SERVERS) {
       expect(jobs.map((job) => job.id)).toEqual([id])
     })
 
-    test('a worker prunes what it may, and says that the days wait for their owner when one is missing', async () => {
+    test('a worker prunes what it may, and reports day partitions that only the owner can add', async () => {
       const worker = stores.get('worker')!
       const prune = () => worker.prune({ retentionMs: 7 * 86_400_000 })
       await prune()
@@ -191,7 +191,7 @@ for (const [server, urlOf] of SERVERS) {
   })
 }
 
-test('a prefix that is no name is refused', () => {
+test('an invalid prefix is refused', () => {
   for (const bad of ['', 'A', 'a b', 'x"; DROP', 'pg_x', 'a'.repeat(49)]) {
     expect(() => rolesScript({ schema: 'holdfast', prefix: bad })).toThrow(/prefix must be 1 to 48 characters/)
   }

@@ -1,4 +1,4 @@
-// Whoever may create things in public must not get our statements to use them: the same calls with hostile tables, types,
+// A role that may create objects in public must not get our statements to use them: the same calls with hostile tables, types,
 // functions and operators of the same names beside ours.
 
 import pg from 'pg'
@@ -12,7 +12,7 @@ const schema = `path_${process.pid}`
 const database = `path_${process.pid}`
 const mallory = `mallory_${process.pid}`
 
-// Each fits the arguments of our statements at least as well as the server's own. Whatever is called says so by failing.
+// Each fits the arguments of our statements at least as well as the server's own. Each of them fails when it is called.
 const HOSTILE = `
 CREATE FUNCTION public.trap() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'hijacked'; END $$;
 CREATE FUNCTION public.nextval(text) RETURNS bigint LANGUAGE sql AS $$ SELECT public.trap()::bigint $$;
@@ -37,7 +37,7 @@ CREATE TABLE public.ready (id integer);
 CREATE TABLE public.pg_class (oid integer, relname text, relowner oid);
 CREATE TABLE public.pg_stat_activity (pid integer)`
 
-describe('hostile things in public', () => {
+describe('hostile objects in public', () => {
   let admin: pg.Client
   let sql: pg.Client
   let store: Store
@@ -67,7 +67,7 @@ describe('hostile things in public', () => {
     await admin.end()
   }, 60_000)
 
-  test('the traps would catch a connection that looks there', async () => {
+  test('the traps catch a connection that uses them', async () => {
     const caught = sql.query(`SELECT nextval('${schema}.positions')`)
 
     await expect(caught).rejects.toThrow('hijacked')
@@ -81,7 +81,7 @@ describe('hostile things in public', () => {
     60_000,
   )
 
-  test('change nothing for a job enqueued in the transaction of a caller whose connection looks in public', async () => {
+  test('change nothing for a job enqueued in the transaction of a caller with public in its search path', async () => {
     const { newJob } = await import('../../src/testing/store-suite/samples.js')
     const parent = newJob({ queue: 'mine' })
     await sql.query('BEGIN')

@@ -60,7 +60,7 @@ async function expectRefused(
   expect(await auditLines()).toBe(before)
 }
 
-describe('without somebody who is known', () => {
+describe('without an identified caller', () => {
   describe.each(named(closed))('%s', (_, route) => {
     const ours = () => server.sameOrigin()
 
@@ -76,10 +76,10 @@ describe('without somebody who is known', () => {
 
     test('refuses a revoked token', () => expectRefused(route, { authorization: `Bearer ${revoked}` }, [401]))
 
-    test('refuses a cookie that is none of ours', () =>
+    test('refuses an unknown cookie', () =>
       expectRefused(route, { ...ours(), cookie: `${cookie.split('=')[0]}=${'A'.repeat(43)}` }, [401]))
 
-    test('lets no cookie make up for a wrong token', () =>
+    test('refuses a wrong token even with a valid cookie', () =>
       expectRefused(route, { ...ours(), cookie, authorization: 'Bearer wrong' }, [401]))
   })
 })
@@ -101,7 +101,7 @@ describe('a browser that another site has sent', () => {
       },
     )
 
-    test('is refused when nothing says where it comes from', () => expectRefused(route, { cookie }, [403]))
+    test('is refused when no header tells its origin', () => expectRefused(route, { cookie }, [403]))
 
     test.each([
       'text/plain',
@@ -125,7 +125,7 @@ describe('a browser that another site has sent', () => {
     },
   )
 
-  test('is answered without a word that would let it read', async () => {
+  test('is answered without CORS headers', async () => {
     const answered = await server.ask('OPTIONS', '/v1/jobs', {
       headers: { origin: 'http://evil.test', 'access-control-request-method': 'POST' },
     })
@@ -135,7 +135,7 @@ describe('a browser that another site has sent', () => {
   })
 })
 
-describe('somebody who is known', () => {
+describe('an identified caller', () => {
   const served = changes.filter(({ name }) => name !== 'signOut')
 
   test.each(named(served))('%s serves our own page', async (_, route) => {
@@ -144,14 +144,14 @@ describe('somebody who is known', () => {
     expect([200, 201, 202, 204], text).toContain(status)
   })
 
-  test('may leave body and type out with a token', async () => {
+  test('may leave out body and content type with a token', async () => {
     const { id } = await server.holdfast.enqueue('x')
 
     expect((await server.admin('POST', `/v1/jobs/${id}/cancel`)).status).toBe(200)
   })
 })
 
-test('a server that only looks refuses every change', async () => {
+test('a read-only server refuses every change', async () => {
   const looking = await TestServer.open({ readOnly: true })
   try {
     for (const route of changes.filter(({ path }) => path !== '/v1/session')) {

@@ -1,4 +1,4 @@
-// Bulk actions over HTTP: one that is about everything must say so, whoever asks.
+// Bulk actions over HTTP: an action on every job must say so, for every caller.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { finish } from '../client/support.js'
@@ -19,7 +19,7 @@ afterAll(() => server.close())
 
 const EMPTY = [{ filter: '' }, { filter: {} }, { filter: 'queue:*' }]
 
-test.each(EMPTY)('POST /v1/bulk with $filter does nothing before every job is meant', async (body) => {
+test.each(EMPTY)('POST /v1/bulk with $filter does nothing unless it says that every job is meant', async (body) => {
   const narrow = await server.key(['read', 'operate'], ['mail'])
   const ask = (said: object) => server.admin('POST', '/v1/bulk', { body: { action: 'cancel', ...body, ...said } })
   const before = (await server.holdfast.bulks()).length

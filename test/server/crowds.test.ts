@@ -39,7 +39,7 @@ function ask(localAddress: string): Promise<number | string> {
   })
 }
 
-test('260 slow sockets of one peer keep neither others out nor its own next request', async () => {
+test('260 slow sockets of one peer block neither others nor its own next request', async () => {
   server = await TestServer.open()
   for (let index = 0; index < 260; index++) await hold('127.0.0.2', HEAD)
 
@@ -47,7 +47,7 @@ test('260 slow sockets of one peer keep neither others out nor its own next requ
   expect(await ask('127.0.0.2')).toBe(200)
 })
 
-test('one address has no more than its share of connections; the one that has waited longest is let go', async () => {
+test('one address has a limited number of connections; the longest idle one is closed', async () => {
   server = await TestServer.open({ limits: { connectionsPerAddressMax: 3 } })
   const first = await hold('127.0.0.2', HEAD)
   const ended = once(first, 'close')
@@ -60,7 +60,7 @@ test('one address has no more than its share of connections; the one that has wa
   expect(third.destroyed).toBe(false)
 })
 
-test('when all places are taken, the address that holds most of them loses one', async () => {
+test('at the total limit, the address with most connections loses one', async () => {
   server = await TestServer.open({ limits: { connectionsMax: 4, connectionsPerAddressMax: 4 } })
   const lone = await hold('127.0.0.3', HEAD)
   const crowd = [await hold('127.0.0.2', HEAD), await hold('127.0.0.2', HEAD), await hold('127.0.0.2', HEAD)]
@@ -71,7 +71,7 @@ test('when all places are taken, the address that holds most of them loses one',
   expect(lone.destroyed).toBe(false)
 })
 
-test('a request under way is not let go: the next connection of that address is', async () => {
+test('a connection with a running request is not closed: the new one is refused', async () => {
   server = await TestServer.open({ limits: { connectionsPerAddressMax: 2 } })
   const headers = `Host: ${server.host}\r\nAuthorization: Bearer ${TOKEN}\r\n\r\n`
   const events = await Promise.all([1, 2].map(() => hold('127.0.0.2', `GET /v1/events HTTP/1.1\r\n${headers}`)))
@@ -84,7 +84,7 @@ test('a request under way is not let go: the next connection of that address is'
   while ((await ask('127.0.0.2')) !== 200) await new Promise((resolve) => setTimeout(resolve, 10))
 })
 
-test('connections that are over leave nothing behind', async () => {
+test('closed connections leave nothing behind', async () => {
   server = await TestServer.open({ limits: { connectionsPerAddressMax: 2 } })
 
   for (let index = 0; index < 20; index++) expect(await ask('127.0.0.2')).toBe(200)

@@ -71,7 +71,7 @@ test('the same idempotency key answers 200 with the same job', async () => {
   expect([second.status, second.body]).toEqual([200, { id: first.body.id, created: false, state: 'succeeded' }])
 })
 
-test('a batch of 5,000 is taken whole, one more is not', async () => {
+test('a batch of 5,000 is accepted, one more is refused', async () => {
   const jobs = Array.from({ length: 5_000 }, (_, index) => ({ type: 'later', queue: 'batch', payload: index }))
 
   const taken = await curlFile('/v1/jobs/batch', { jobs })
@@ -89,7 +89,7 @@ async function curlFile(path: string, body: unknown): Promise<Sent> {
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 
-test('the trace a request is part of is kept with its jobs; what cannot be read is as if it were not there', async () => {
+test('the trace of a request is kept with its jobs; an invalid one is ignored', async () => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const post = async (path: string, trace: string, body: object) => {
     const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json', traceparent: trace }

@@ -43,7 +43,7 @@ async function follow(headers: Record<string, string> = { authorization: `Bearer
   }
 }
 
-/** Resolves when a condition holds; the server does things when a socket closes, of which nobody is told. */
+/** Resolves when a condition holds. The server gives no signal when it has noticed a closed socket. */
 async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10))
 }
@@ -57,7 +57,7 @@ function counting(store: Store): { readonly store: Store; readonly calls: { over
   return { store: { ...store, overview }, calls }
 }
 
-test('who follows sees the queues at once and again when they change', async () => {
+test('a follower gets the queues immediately and again when they change', async () => {
   server = await TestServer.open()
   await server.holdfast.enqueue('x', null, { queue: 'mail' })
   const following = await follow()
@@ -71,7 +71,7 @@ test('who follows sees the queues at once and again when they change', async () 
   expect(second).toMatch(/id: \d+\nevent: overview\ndata: \{"queues":\[\{"name":"mail"/)
 })
 
-test('many who follow share one poller, and without them nothing is polled', async () => {
+test('followers share one poller, and without followers nothing is polled', async () => {
   const { store, calls } = counting(memoryStore({ clock: systemPorts.clock }))
   server = await TestServer.open({}, store)
 
@@ -84,7 +84,7 @@ test('many who follow share one poller, and without them nothing is polled', asy
   await eventually(async () => (await server.admin('GET', '/v1/me')).status === 200)
 })
 
-test('the fifty-first is asked to come back later, and let in when another has left', async () => {
+test('the fifty-first is refused until another has left', async () => {
   server = await TestServer.open({ limits: { streamsMax: 50, streamsPerKeyMax: 60, streamsPerAddressMax: 60 } })
   const all = await Promise.all(Array.from({ length: 50 }, () => follow()))
 
@@ -105,7 +105,7 @@ test('the fifty-first is asked to come back later, and let in when another has l
   await eventually(isLetIn)
 })
 
-test('a key for some queues is told of those alone', async () => {
+test('a key for some queues gets events of those only', async () => {
   server = await TestServer.open()
   await server.holdfast.enqueue('x', null, { queue: 'mine' })
   await server.holdfast.enqueue('x', null, { queue: 'theirs' })
@@ -133,7 +133,7 @@ test.each([false, true])(
   15_000,
 )
 
-test('a stream whose right to look cannot be checked for long ends', async () => {
+test('a stream whose rights cannot be checked for too long ends', async () => {
   let isAway = false
   let nowMs = 1_000_000
   server = await TestServer.open({
@@ -151,7 +151,7 @@ test('a stream whose right to look cannot be checked for long ends', async () =>
   await expect(following.until('something that never comes')).rejects.toThrow('the stream ended')
 }, 15_000)
 
-test('one key cannot take the streams of all', async () => {
+test('one key cannot use up all streams', async () => {
   server = await TestServer.open({ limits: { streamsMax: 10, streamsPerKeyMax: 4 } })
   const [greedy, other] = [await server.key(['read']), await server.key(['read'])]
   for (let index = 0; index < 4; index++) await follow({ authorization: `Bearer ${greedy}` })
@@ -163,7 +163,7 @@ test('one key cannot take the streams of all', async () => {
   expect((await follow({ authorization: `Bearer ${other}` })).response.status).toBe(200)
 })
 
-test('one address cannot take the streams of all, whatever keys it has', async () => {
+test('one address cannot use up all streams, whatever keys it has', async () => {
   const secret = 'what-the-proxy-shows-so-that-we-know-it'
   server = await TestServer.open({
     limits: { streamsMax: 10, streamsPerKeyMax: 4, streamsPerAddressMax: 6 },
@@ -185,7 +185,7 @@ test('one address cannot take the streams of all, whatever keys it has', async (
   expect((await ask('10.0.0.2', one)).response.status).toBe(200)
 })
 
-test('a look with HEAD follows nothing', async () => {
+test('a HEAD request opens no stream', async () => {
   server = await TestServer.open({ limits: { streamsMax: 1 } })
   for (let index = 0; index < 3; index++) expect((await server.admin('HEAD', '/v1/events')).status).toBe(200)
 

@@ -65,7 +65,7 @@ const HOSTILE = [
 const hostile = () => HOSTILE.map((host) => host.replaceAll('PORT', String(server.listening.port)))
 
 describe.each(ROUTES.map((route) => [`${route.method} ${route.path}`, route] as const))('%s', (_, route) => {
-  test('refuses every host that is not ours, whoever asks', async () => {
+  test('refuses every unknown host, also with a valid token', async () => {
     const path = route.path.replace(/\{\w+\}/g, 'x')
     for (const host of hostile()) {
       const lines = [`${route.method} ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${TOKEN}`]
@@ -78,7 +78,7 @@ describe.each(ROUTES.map((route) => [`${route.method} ${route.path}`, route] as 
   })
 })
 
-describe('a request that is not quite one', () => {
+describe('a malformed request', () => {
   const port = () => server.listening.port
 
   test.each([
@@ -102,7 +102,7 @@ describe('a request that is not quite one', () => {
     ],
     ['has a host folded over lines', () => `GET / HTTP/1.1\r\nHost: localhost:${port()}\r\n evil.test\r\n\r\n`],
     ['has a bare line feed in its host', () => `GET / HTTP/1.1\r\nHost: localhost:${port()}\nX: y\r\n\r\n`],
-    ['expects what nobody gives', () => `GET /healthz HTTP/1.1\r\nHost: evil.test\r\nExpect: wonders\r\n\r\n`],
+    ['has an unknown expectation', () => `GET /healthz HTTP/1.1\r\nHost: evil.test\r\nExpect: wonders\r\n\r\n`],
   ])('%s: refused', async (_, bytes) => {
     const { status, text } = await sendRaw(bytes())
 

@@ -34,7 +34,7 @@ test('a batch may be 8 MiB', async () => {
   expect((await server.admin('POST', '/v1/jobs/batch', { body: batch(8 * MIB + 1) })).status).toBe(413)
 })
 
-test('a body that does not say how long it is, is cut off at the limit', async () => {
+test('a body without a length is cut off at the limit', async () => {
   let sent = 0
   const endless = new ReadableStream({
     pull(controller) {
@@ -76,13 +76,13 @@ test('headers may be 16 KiB', async () => {
   expect(refused.headers.get('content-security-policy')).toContain("default-src 'none'")
 })
 
-test('a compressed body is not taken', async () => {
+test('a compressed body is refused', async () => {
   const answered = await server.admin('POST', '/v1/jobs', { body: '{}', headers: { 'content-encoding': 'gzip' } })
 
   expect(answered.status).toBe(415)
 })
 
-test('a request that does not come is given up', async () => {
+test('a request that does not arrive in time is ended', async () => {
   const hasty = await TestServer.open({ limits: { requestTimeout: '600ms' } })
   const wait = (text: string) =>
     new Promise<string>((resolve) => {
@@ -105,7 +105,7 @@ test('a request that does not come is given up', async () => {
   await hasty.close()
 })
 
-test('names that are special to JavaScript change nothing', async () => {
+test('names with a meaning in JavaScript change nothing', async () => {
   const bodies = [
     '{"type":"x","__proto__":{"polluted":1}}',
     '{"__proto__":{"type":"x"}}',
@@ -146,7 +146,7 @@ test('a parameter that is given twice, or not known, is refused', async () => {
   }
 })
 
-test('what does not exist is said so, and what exists under another method too', async () => {
+test('an unknown path gets a 404, a known path with another method a 405', async () => {
   expect((await server.admin('GET', '/v1/nothing')).json).toMatchObject({ status: 404, code: 'not_found' })
   const answered = await server.admin('DELETE', '/v1/jobs', { body: {} })
   expect([answered.status, answered.headers.get('allow')]).toEqual([405, 'GET, POST, HEAD'])

@@ -11,7 +11,7 @@ beforeAll(async () => {
 
 afterAll(() => server.close())
 
-test('a key makes a hundred queues and no more; others and those that exist are not affected', async () => {
+test('a key creates at most a hundred queues; other keys and existing queues are not affected', async () => {
   const [one, two] = [await server.key(['enqueue']), await server.key(['enqueue'])]
   const jobs = (from: number, count: number) => ({
     jobs: Array.from({ length: count }, (_, index) => ({ type: 'x', queue: `made-${from + index}` })),
@@ -24,7 +24,7 @@ test('a key makes a hundred queues and no more; others and those that exist are 
   expect((await server.as(two, 'POST', '/v1/jobs', { body: { type: 'x', queue: 'made-100' } })).status).toBe(201)
 })
 
-test('every queue can be asked for, and those known longest come first, however many there are', async () => {
+test('every queue can be read by offset, the oldest first, however many there are', async () => {
   await server.holdfast.enqueue('x', null, { queue: 'zebra' })
   const jobs = Array.from({ length: 1_500 }, (_, index) => ['x', null, { queue: `later-${index}` }] as const)
   await server.holdfast.enqueueMany(jobs)
@@ -39,7 +39,7 @@ test('every queue can be asked for, and those known longest come first, however 
   expect((await server.admin('GET', '/v1/queues/none')).status).toBe(404)
 })
 
-test('a queue is removed when it has no jobs left but finished ones', async () => {
+test('a queue with only finished jobs can be removed', async () => {
   const { id } = await server.holdfast.enqueue('x', null, { queue: 'gone' })
   const remove = () => server.admin('DELETE', '/v1/queues/gone')
 
@@ -51,7 +51,7 @@ test('a queue is removed when it has no jobs left but finished ones', async () =
   expect([(await remove()).status, (await remove()).json.code]).toEqual([404, 'queue_not_found'])
 })
 
-test('a store takes ten thousand queues', async () => {
+test('a store holds ten thousand queues', async () => {
   const jobs = Array.from({ length: 5_000 }, (_, index) => ['x', null, { queue: `many-${index}` }] as const)
   await server.holdfast.enqueueMany(jobs)
 

@@ -117,7 +117,7 @@ describe.each(Object.keys(MOUNTS))('in %s', (name) => {
 
   afterAll(() => mounted.close())
 
-  test('a job is enqueued and looked at', async () => {
+  test('a job is enqueued and read', async () => {
     const body = JSON.stringify({ type: 'send_email', payload: { to: 'ada' }, queue: 'a/b' })
     const headers = { authorization, 'content-type': 'application/json' }
 
@@ -131,7 +131,7 @@ describe.each(Object.keys(MOUNTS))('in %s', (name) => {
     expect((await fetch(url(`/v1/jobs/${id}/cancel`), { method: 'POST', headers, body: '{}' })).status).toBe(200)
   })
 
-  test('the page knows where it is, and its files are found', async () => {
+  test('the page knows its mount path, and its files are found', async () => {
     const page = await fetch(url('/jobs/some-id'))
 
     expect(await page.text()).toContain('<base href="/inside/queue/" />')
@@ -139,7 +139,7 @@ describe.each(Object.keys(MOUNTS))('in %s', (name) => {
     expect((await fetch(url('/assets/page-1a2b.js'))).headers.get('content-type')).toContain('text/javascript')
   })
 
-  test('signing in leads back to it, with a cookie for it alone', async () => {
+  test('signing in redirects to it, with a cookie for its path only', async () => {
     const answered = await fetch(url(`/?token=${mounted.server.createToken()}`), { redirect: 'manual' })
 
     expect([answered.status, answered.headers.get('location')]).toEqual([303, '/inside/queue/'])
@@ -178,7 +178,7 @@ describe.each(Object.keys(MOUNTS))('in %s', (name) => {
   })
 })
 
-test('beside the base path node:http is told that there is nothing', async () => {
+test('outside the base path node:http gets a 404', async () => {
   const mounted = await MOUNTS['node:http']!()
   try {
     for (const path of ['/', '/healthz', '/inside', '/inside/queues', '/inside/queue/../healthz']) {

@@ -54,7 +54,7 @@ test('a job of another queue is answered as one that does not exist', async () =
   expect((await server.holdfast.get(theirs))!.state).toBe('ready')
 })
 
-test('lists, counts and overviews hold its own queues alone', async () => {
+test('lists, counts and overviews show only its own queues', async () => {
   const jobs = async (filter: string) =>
     (await get(`/v1/jobs?filter=${encodeURIComponent(filter)}`)).json.jobs.map(({ id }: { id: string }) => id)
 
@@ -104,7 +104,7 @@ test('what is about all queues, or about others, is refused', async () => {
   expect((await post('/v1/keys', { name: 'more', scopes: ['admin'] })).status).toBe(403)
 })
 
-test('a bulk action is kept to its queues', async () => {
+test('a bulk action is limited to its queues', async () => {
   const { json: wide } = await server.admin('POST', '/v1/bulk', { body: { action: 'cancel', filter: 'queue:theirs' } })
 
   const { json: dry } = await post('/v1/bulk', { action: 'cancel', filter: '', dryRun: true })
@@ -117,7 +117,7 @@ test('a bulk action is kept to its queues', async () => {
   expect((await post(`/v1/bulk/${wide.id}/cancel`)).status).toBe(404)
 })
 
-test('a key makes a hundred schedules and no more; it changes those it has, and others make theirs', async () => {
+test('a key creates at most a hundred schedules; it can still change them, and others create theirs', async () => {
   const [one, two] = [
     await server.key(['operate', 'enqueue', 'admin'], ['mine']),
     await server.key(['operate', 'enqueue'], ['mine']),
@@ -134,7 +134,7 @@ test('a key makes a hundred schedules and no more; it changes those it has, and 
   expect((await put(two, 'made-100')).status).toBe(200)
 })
 
-test('a key kept to queues leaves the retention as it is: it holds for all of them', async () => {
+test('a key limited to some queues cannot change the retention, which applies to all queues', async () => {
   const patch = (body: unknown, who = key) => server.as(who, 'PATCH', '/v1/queues/mine', { body })
   const settings = async () => (await server.holdfast.queues()).find(({ name }) => name === 'mine')!.settings
 
@@ -155,7 +155,7 @@ test('a key kept to queues leaves the retention as it is: it holds for all of th
   expect((await patch({ retention: '40d' }, await server.key(['operate']))).status).toBe(200)
 })
 
-test('a key kept to queues cannot remove one that has a retention', async () => {
+test('a key limited to some queues cannot remove one that has a retention', async () => {
   const ownKey = await server.key(['operate', 'enqueue'], ['kept-long', 'kept-short'])
   await server.holdfast.setQueue('kept-long', { retention: '30d' })
   await server.holdfast.setQueue('kept-short', { maxAttempts: 3 })

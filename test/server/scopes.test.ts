@@ -65,7 +65,7 @@ async function statusOf(scopes: readonly KeyScope[], method: string, path: strin
 describe.each(ROUTES.filter(({ needs }) => needs !== 'anyone').map((route) => [route.name, route] as const))(
   '%s',
   (name, route) => {
-    test('is served to those sets of scopes that have what it needs, and to no other', async () => {
+    test('is served to the sets of scopes that it needs, and to no other', async () => {
       for (const scopes of SETS) {
         const example: Example = await EXAMPLES[name]!(server)
         // A look with GET would never end.
@@ -83,7 +83,7 @@ describe.each(ROUTES.filter(({ needs }) => needs !== 'anyone').map((route) => [r
   },
 )
 
-test('who may operate but not enqueue makes no job by a schedule, and runs nothing else than what was enqueued', async () => {
+test('operate without enqueue creates no job by a schedule, and changes no payload', async () => {
   const { id } = await server.holdfast.enqueue('pay', { to: 'ada' }, { queue: 'mail', delay: '1h' })
   await server.holdfast.schedule('nightly', { cron: '0 3 * * *', job: 'report' })
   const body = { cron: '* * * * *', type: 'pay', payload: { to: 'mallory' } }
@@ -98,7 +98,7 @@ test('who may operate but not enqueue makes no job by a schedule, and runs nothi
   expect(await statusOf(['operate'], 'PATCH', `/v1/jobs/${id}`, { priority: 1 })).toBe(200)
 })
 
-test('who may only enqueue clones no job by its id, whether it exists or not', async () => {
+test('enqueue alone clones no job by its id, whether it exists or not', async () => {
   const { id } = await server.holdfast.enqueue('pay', { to: 'ada' }, { queue: 'mail' })
 
   expect(await statusOf(['enqueue'], 'POST', `/v1/jobs/${id}/clone`, {})).toBe(403)

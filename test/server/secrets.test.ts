@@ -61,7 +61,7 @@ describe('a job that is shown', () => {
     expect([json.result, json.redacted]).toEqual([{ token: '[redacted]', n: 1 }, ['result.token']])
   })
 
-  test('shows no payload at all to those who may not see payloads', async () => {
+  test('shows no payload without the scope read:payload', async () => {
     const reader = await server.key(['read'])
     const { id } = await server.holdfast.enqueue('x', { plain: CANARY })
 
@@ -72,7 +72,7 @@ describe('a job that is shown', () => {
     expect((await server.as(reader, 'GET', `/v1/jobs/${id}/payload`)).status).toBe(403)
   })
 
-  test('cannot be asked about its payload by filter by those who may not see payloads', async () => {
+  test('cannot be filtered by payload without the scope read:payload', async () => {
     const reader = await server.key(['read', 'operate'])
     const filter = encodeURIComponent('payload.user.password:a')
 
@@ -183,7 +183,7 @@ describe('a job that is shown', () => {
     expect([json.payload, json.redacted]).toEqual([{ patient: '[redacted]', room: 4 }, ['payload.patient']])
   })
 
-  test('is revealed as a file, and that somebody looked is written down', async () => {
+  test('is revealed as a file, and the reveal is recorded', async () => {
     const { secret } = await server.holdfast.createKey({ name: 'ada', scopes: ['read:payload'] })
     const { id } = await server.holdfast.enqueue('x', { ...payload, html: '<script>alert(1)</script>' })
 
@@ -197,7 +197,7 @@ describe('a job that is shown', () => {
   })
 })
 
-test('a search for a masked value is on the record, each guess once and none by its value', async () => {
+test('a search for a masked value is recorded once for each guess, without the value', async () => {
   const plain = await TestServer.open()
   const { secret } = await plain.holdfast.createKey({ name: 'guesser', scopes: ['read:payload', 'operate'] })
   const count = (filter: string) => plain.as(secret, 'GET', `/v1/jobs/count?filter=${encodeURIComponent(filter)}`)
@@ -265,7 +265,7 @@ test('a canary in payloads, tokens, headers and bad bodies turns up in no list, 
   expect(seen.filter((text) => text.includes(TOKEN))).toEqual([])
 })
 
-test('what the store says of itself stays inside', async () => {
+test('the store’s own messages stay inside', async () => {
   const store = memoryStore({ clock: systemPorts.clock })
   const fail = async () => {
     throw new HoldfastError('store_unavailable', `connect to postgres://app:${CANARY}@db failed: SELECT 1`, {
@@ -287,7 +287,7 @@ test('what the store says of itself stays inside', async () => {
   }
 })
 
-test('a failure nobody expected is 500 without a word about it, and told to the log', async () => {
+test('an unexpected failure is a 500 without details, and is logged', async () => {
   const store = memoryStore({ clock: systemPorts.clock })
   const broken = await TestServer.open(
     {},
@@ -304,7 +304,7 @@ test('a failure nobody expected is 500 without a word about it, and told to the 
   try {
     const { status, json } = await broken.admin('GET', '/v1/queues')
 
-    expect([status, json.code, json.detail]).toEqual([500, 'internal', 'something failed that should not have'])
+    expect([status, json.code, json.detail]).toEqual([500, 'internal', 'an internal error'])
     expect(broken.events.some((event) => event.name === 'failed' && event.error.message === 'odd')).toBe(true)
   } finally {
     await broken.close()

@@ -62,13 +62,13 @@ test("another site cannot sign anybody in, and neither the server's token nor a 
   expect((await server.ask('GET', `/?token=${token}`)).headers.get('set-cookie')).not.toBeNull()
 })
 
-test('a token that signs in once is no bearer', async () => {
+test('a token that signs in once is not a bearer token', async () => {
   await open()
 
   expect((await server.as(server.server.createToken(), 'GET', '/v1/me')).status).toBe(401)
 })
 
-test('a session ends when its time is over, and when it is signed out', async () => {
+test('a session ends when it expires and when it is signed out', async () => {
   let nowMs = 1_000_000
   await open({ session: '1h', now: () => nowMs })
   const me = async (cookie: string) => (await server.ask('GET', '/v1/me', { headers: { cookie } })).status
@@ -86,7 +86,7 @@ test('a session ends when its time is over, and when it is signed out', async ()
   expect(await me(second)).toBe(401)
 })
 
-test('a token nobody used runs out', async () => {
+test('an unused token expires', async () => {
   let nowMs = 1_000_000
   await open({ session: '1h', now: () => nowMs })
   const token = server.server.createToken()
@@ -140,7 +140,7 @@ test('wrong secrets for the id of a key do not lock its owner out', async () => 
   expect((await server.as(key, 'GET', '/v1/me')).status).toBe(200)
 })
 
-test('where no address is known, wrong tokens of somebody lock nobody out', async () => {
+test('without a known address, wrong tokens lock no other caller out', async () => {
   await open({ limits: { failedLoginsMax: 1 } })
   const ask = (token: string) =>
     server.server.fetch(
@@ -153,7 +153,7 @@ test('where no address is known, wrong tokens of somebody lock nobody out', asyn
   expect((await ask(TOKEN)).status).toBe(200)
 })
 
-test('too many wrong tokens do not sign out those who are in', async () => {
+test('too many wrong tokens do not end existing sessions', async () => {
   await open({ limits: { failedLoginsMax: 1 } })
   const cookie = await server.signIn()
   await post('wrong')
@@ -162,7 +162,7 @@ test('too many wrong tokens do not sign out those who are in', async () => {
   expect((await server.ask('GET', '/v1/me', { headers: { cookie } })).status).toBe(200)
 })
 
-test('a key that signs in a thousand times signs out itself alone, and does not fill the audit', async () => {
+test('a key that signs in a thousand times ends only its own sessions, and does not fill the audit', async () => {
   let nowMs = 1_000_000
   await open({ now: () => nowMs })
   const admin = await server.signIn()
@@ -183,7 +183,7 @@ test('a key that signs in a thousand times signs out itself alone, and does not 
   expect((await lines())[0]!.details).toEqual({ before: 996 })
 }, 90_000)
 
-test('a hook says who asks; its changes must come from our page as well', async () => {
+test('authenticate identifies the caller; changes must still come from our page', async () => {
   await open({
     authenticate: (request) => {
       const name = request.headers.get('x-user')
@@ -208,7 +208,7 @@ test('a hook says who asks; its changes must come from our page as well', async 
 
 const SECRET = 'what-the-proxy-shows-so-that-we-know-it'
 
-test('a header of a proxy counts from the peers that are listed, with its secret, and from nobody else', async () => {
+test('a proxy’s header counts only from the listed peers, with its secret', async () => {
   const header = 'X-Forwarded-User'
   await open({ proxy: { peers: ['127.0.0.0/8'], secret: SECRET, header, scopes: ['read'] } })
   const headers = { 'x-forwarded-user': 'ada', 'x-holdfast-proxy-secret': SECRET }
@@ -234,7 +234,7 @@ test("another program of the proxy's machine is not believed", async () => {
   for (const headers of tries) expect((await server.ask('GET', '/v1/me', { headers })).status).toBe(401)
 })
 
-test('a proxy without a secret of its own is not trusted with who asks', async () => {
+test('a proxy without a secret is not trusted', async () => {
   await open()
   const proxy = { peers: ['127.0.0.1'], header: 'x-forwarded-user' }
 
@@ -242,7 +242,7 @@ test('a proxy without a secret of its own is not trusted with who asks', async (
   expect(() => createServer(server.holdfast, { proxy: { ...proxy, secret: 'short' } })).toThrow(/proxy\.secret must be/)
 })
 
-test('behind a proxy wrong tokens are counted for the one it speaks for', async () => {
+test('behind a proxy wrong tokens are counted by the client’s address', async () => {
   const proxy = { peers: ['127.0.0.1'], secret: SECRET, header: 'x-user' }
   await open({ proxy, limits: { failedLoginsMax: 1 } })
   const from = (address: string, secret = SECRET) => ({
@@ -259,7 +259,7 @@ test('behind a proxy wrong tokens are counted for the one it speaks for', async 
   expect((await post('wrong', from('10.0.0.4', 'none'))).status).toBe(429)
 })
 
-test('it does not listen beyond this machine before it knows how to tell who asks', async () => {
+test('it does not listen beyond this machine without authentication', async () => {
   await open()
   const bare = createServer(server.holdfast)
   const refusal = await bare.listen({ host: '0.0.0.0', port: 0 }).catch((error: unknown) => error)
@@ -284,7 +284,7 @@ test('by default it listens on both loopback addresses', async () => {
   await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow()
 })
 
-test('without any check everybody is let in, and other sites still are not', async () => {
+test('with insecureNoAuth anyone is let in, but no other site', async () => {
   await open({ insecureNoAuth: true })
 
   expect((await server.ask('GET', '/v1/me')).json).toMatchObject({ via: 'open', scopes: ['admin'] })
@@ -293,7 +293,7 @@ test('without any check everybody is let in, and other sites still are not', asy
   expect(server.events.some(({ name }) => name === 'insecure')).toBe(true)
 })
 
-test('options that make no sense are refused when they are given', async () => {
+test('invalid options are refused by createServer', async () => {
   await open()
   const bad: readonly ServerOptions[] = [
     { token: 'short' },

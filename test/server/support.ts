@@ -73,7 +73,7 @@ export class TestServer {
     return `http://${this.host}`
   }
 
-  /** Asks as it is told, without credentials. */
+  /** Sends a request without credentials. */
   async ask(method: string, path: string, { headers = {}, body: given, ...others }: Asked = {}): Promise<Answered> {
     const body = method === 'GET' || method === 'HEAD' ? undefined : given
     const isText = typeof body === 'string'
@@ -88,12 +88,12 @@ export class TestServer {
     return { status: response.status, headers: response.headers, text, json: readJson(text) }
   }
 
-  /** Asks with the server's own token. */
+  /** Sends a request with the server's own token. */
   admin(method: string, path: string, asked: Asked = {}): Promise<Answered> {
     return this.ask(method, path, { ...asked, headers: { authorization: `Bearer ${TOKEN}`, ...asked.headers } })
   }
 
-  /** Asks with a token. */
+  /** Sends a request with a token. */
   as(token: string, method: string, path: string, asked: Asked = {}): Promise<Answered> {
     return this.ask(method, path, { ...asked, headers: { authorization: `Bearer ${token}`, ...asked.headers } })
   }

@@ -43,7 +43,7 @@ describe.each(stores)('a key for some queues, on %s', (kind, open) => {
   const get = (path: string) => server.as(key, 'GET', path)
   const post = (path: string, body: unknown) => server.as(key, 'POST', path, { body })
 
-  test('comes after no job of another queue', async () => {
+  test('cannot enqueue after a job of another queue', async () => {
     for (const path of ['/v1/jobs', '/v1/jobs/batch', `/v1/jobs/${mine}/clone`]) {
       const asking = (after: string) => {
         const job = { queue: 'mine', after: [mine, after] }
@@ -59,7 +59,7 @@ describe.each(stores)('a key for some queues, on %s', (kind, open) => {
     expect((await post('/v1/jobs', { type: 'x', queue: 'mine', after: mine })).status).toBe(201)
   })
 
-  test('is not told about parents in other queues', async () => {
+  test('does not see parents in other queues', async () => {
     const { id } = await server.holdfast.enqueue('child', null, { queue: 'mine', after: [theirs] })
 
     const { text, json } = await get(`/v1/jobs/${id}/explain`)
@@ -69,7 +69,7 @@ describe.each(stores)('a key for some queues, on %s', (kind, open) => {
     expect((await server.admin('GET', `/v1/jobs/${id}/explain`)).text).toContain('their_type')
   })
 
-  test('sees of a worker what concerns its queues', async () => {
+  test('sees of a worker only what concerns its queues', async () => {
     const { workers } = (await get('/v1/workers')).json
 
     expect(workers[0]).toMatchObject({ id: 'w', queues: ['mine'], types: null })
@@ -87,7 +87,7 @@ describe.each(stores)('a key for some queues, on %s', (kind, open) => {
     expect((await put('mine:nightly')).status).toBe(200)
   })
 
-  test('hears of its own queues alone', async () => {
+  test('gets events of its own queues only', async () => {
     await server.holdfast.pause('idle')
     const idle = await server.key(['read'], ['idle'])
     const [own, all] = [await Events.open(server, idle), await Events.open(server, TOKEN)]
@@ -104,7 +104,7 @@ describe.each(stores)('a key for some queues, on %s', (kind, open) => {
   }, 30_000)
 })
 
-/** Somebody who follows the events. */
+/** A client that follows the events. */
 class Events {
   readonly #reader: ReadableStreamDefaultReader<string>
   readonly #stop: AbortController
@@ -155,7 +155,7 @@ describe('a page that ends among jobs of others', () => {
     await dropSchema(testServerUrl(), `${schema}_pages`)
   })
 
-  test('has a cursor that says nothing about them, and no number of them', async () => {
+  test('has a cursor that reveals nothing about them, and no count of them', async () => {
     const key = await server.key(['read'], ['mine'])
 
     const first = (await server.as(key, 'GET', '/v1/jobs')).json

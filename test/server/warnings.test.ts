@@ -112,7 +112,7 @@ test.each([
   expect(codes(seen)).toEqual([expected])
 })
 
-test('paused schedules and workers long gone are nobody’s worry', () => {
+test('paused schedules and workers gone for long give no warning', () => {
   const schedule = { name: 's', paused: true, nextAt: ago(120_000), queue: 'q' }
   const worker = { id: 'w', pid: 1, host: 'h', seenAt: ago(3_600_000) }
 

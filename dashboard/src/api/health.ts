@@ -1,8 +1,8 @@
-// Whether the server and its store answer, and whether we are signed in: what every request finds out on its way.
+// Whether the server and its store answer, and whether we are signed in. Every request updates it.
 
 import { type Observable, observable } from '../observable.js'
 
-/** Who does not answer, since when, and what was said last. */
+/** Who does not answer, since when, and the last message. */
 export interface Outage {
   readonly who: 'server' | 'store'
   readonly sinceMs: number
@@ -10,18 +10,18 @@ export interface Outage {
   readonly code: string | null
 }
 
-/** The outage that is going on, or null. */
+/** The current outage, or null. */
 export const outage: Observable<Outage | null> = observable<Outage | null>(null)
 
 /** False once the server has answered that we are not signed in. */
 export const isSignedIn: Observable<boolean> = observable(true)
 
-/** Something failed that only time or an operator mends. The first report keeps its time. */
+/** Reports an outage. A repeated report keeps the time of the first. */
 export function reportOutage(who: Outage['who'], text: string, code: string | null): void {
   outage.set({ who, text, code, sinceMs: outage.get()?.sinceMs ?? Date.now() })
 }
 
-/** The server answered. That ends an outage of the server; one of the store ends when the store is asked and answers. */
+/** The server answered. That ends an outage of the server, but not one of the store. */
 export function reportAnswer(): void {
   if (outage.get()?.who === 'server') outage.set(null)
 }

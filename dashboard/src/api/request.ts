@@ -1,10 +1,10 @@
-// One request to the API. What fails is an ApiError with the server's code; outages and lost sessions are reported aside.
+// One request to the API. A failure is an ApiError with the server's code. Outages and lost sessions are reported to health.ts.
 
 import { parseExact } from './exact-json.js'
 import { isSignedIn, reportAnswer, reportOutage } from './health.js'
 import { apiUrl } from './place.js'
 
-/** What the server refused or could not do. */
+/** A refused or failed request. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   /** 0 when no answer came at all. */
@@ -28,10 +28,10 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
-/** A request that hangs would hold a spinner for ever; the server answers every look within two seconds. */
+/** Without a limit, a request that hangs would show a spinner forever. The server answers reads within two seconds. */
 const PATIENCE_MS = 20_000
 
-/** Asks the API and gives its JSON. Raises ApiError; an aborted request raises the browser's AbortError. */
+/** Sends a request and returns the JSON of the answer. Raises ApiError; an aborted request raises the browser's AbortError. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<T> {
   const response = await send(path, options)
   const text = await readText(response)
@@ -40,7 +40,7 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
   return (text === '' ? null : parseExact(text)) as T
 }
 
-/** Sends a change. Every change goes as JSON, also one without a body: the server takes nothing else from a browser. */
+/** Sends a change. It is always JSON, even without a body: the server accepts nothing else from a browser. */
 export function change<T = unknown>(
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
   path: string,

@@ -1,4 +1,4 @@
-// What pages look at: one entry for each address, shared by all who show it, kept fresh while live and while watched.
+// The answers that pages show. Each address has one entry, shared by all components and refreshed while one of them shows it.
 
 import { useCallback, useEffect, useMemo } from 'react'
 import { isUpdating } from '../live/updating.js'
@@ -6,7 +6,7 @@ import { type Observable, observable, useObservable } from '../observable.js'
 import { isSignedIn, outage } from './health.js'
 import { request } from './request.js'
 
-/** What is known of an address. The last value stays while a newer one is asked for, and when asking fails. */
+/** The state of one address. The last value stays while it is read again, and when that fails. */
 interface Loaded<T> {
   readonly value: T | null
   readonly error: unknown
@@ -15,34 +15,30 @@ interface Loaded<T> {
 }
 
 export interface Resource<T> extends Loaded<T> {
-  /** Asks again now; resolves when answered. */
+  /** Reads it again now; resolves when that is done. */
   refresh(): Promise<void>
 }
 
 interface Entry {
   readonly path: string
   readonly loaded: Observable<Loaded<unknown>>
-  readonly read: (raw: unknown) => unknown
-  /** Who shows it, each with how often it wants it. */
+  /** The components that show it, each with its interval. */
   readonly watchers: Set<{ readonly everyMs: number | null }>
   asking: Promise<void> | null
 }
 
 const NOTHING: Loaded<never> = { value: null, error: null, isLoading: false, atMs: 0 }
-/** Entries nobody shows are kept for going back and forth, but not without end. */
+/** Entries that are not shown are kept for going back, up to this many. */
 const ENTRIES_MAX = 60
 const entries = new Map<string, Entry>()
 
-/**
- * The answer to a GET of `path` (null asks nothing), asked again every `everyMs` while the page is live. `read` turns the
- * answer into what is shown; it belongs to the path and must not change.
- */
+/** The answer to a GET of `path`, read again every `everyMs` while the page is live. A null path reads nothing. `T` is what
+ *  the server's schema says of that path. */
 export function useResource<T>(
   path: string | null,
-  { everyMs = null, read }: { readonly everyMs?: number | null; readonly read?: (raw: unknown) => T } = {},
+  { everyMs = null }: { readonly everyMs?: number | null } = {},
 ): Resource<T> {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: read belongs to the path
-  const entry = useMemo(() => (path === null ? null : entryOf(path, read ?? ((raw) => raw))), [path])
+  const entry = useMemo(() => (path === null ? null : entryOf(path)), [path])
   const loaded = useObservable(entry?.loaded ?? EMPTY) as Loaded<T>
 
   useEffect(() => {
@@ -63,13 +59,12 @@ export function useResource<T>(
 
 const EMPTY = observable<Loaded<unknown>>(NOTHING)
 
-function entryOf(path: string, read: (raw: unknown) => unknown): Entry {
+function entryOf(path: string): Entry {
   const known = entries.get(path)
   if (known !== undefined) return known
   const entry: Entry = {
     path,
     loaded: observable<Loaded<unknown>>(NOTHING),
-    read,
     watchers: new Set(),
     asking: null,
   }
@@ -97,19 +92,19 @@ async function load(entry: Entry): Promise<void> {
   const { loaded } = entry
   loaded.set({ ...loaded.get(), isLoading: true })
   try {
-    const value = entry.read(await request(entry.path))
+    const value = await request(entry.path)
     loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
   } catch (error) {
     loaded.set({ ...loaded.get(), error, isLoading: false, atMs: Date.now() })
   }
 }
 
-/** Asks again for everything on the screen: after a change, and when a person presses r. */
+/** Reads everything on the screen again: after a change, and when the user presses r. */
 export function refreshAll(): void {
   for (const entry of entries.values()) if (entry.watchers.size > 0) void ask(entry)
 }
 
-/** Asks again for what is on the screen and begins with one of these, and forgets the rest of them. */
+/** Reads again what is on the screen and begins with one of these, and drops the other entries that do. */
 export function refreshThose(...prefixes: readonly string[]): void {
   for (const entry of [...entries.values()]) {
     if (!prefixes.some((prefix) => entry.path.startsWith(prefix))) continue
@@ -118,17 +113,15 @@ export function refreshThose(...prefixes: readonly string[]): void {
   }
 }
 
-/** Puts a value there that arrived by another way, such as an event. */
-export function supply(path: string, raw: unknown): void {
-  const entry = entries.get(path)
-  if (entry === undefined) return
-  entry.loaded.set({ value: entry.read(raw), error: null, isLoading: false, atMs: Date.now() })
+/** Sets a value that arrived in another way, such as an event. */
+export function supply(path: string, value: unknown): void {
+  entries.get(path)?.loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
 }
 
-/** One beat for all: asks for those whose time has come. Started once by the page. */
+/** One timer for all entries: reads those that are due. Started once by the page. */
 export function startRefreshing(): () => void {
   const timer = setInterval(() => {
-    // During an outage one probe asks, not every part of the page.
+    // During an outage only one probe asks, not every part of the page.
     if (!isUpdating.get() || outage.get() !== null || !isSignedIn.get()) return
     const now = Date.now()
     for (const entry of entries.values()) {
@@ -138,7 +131,7 @@ export function startRefreshing(): () => void {
   return () => clearInterval(timer)
 }
 
-/** As often as the most eager of those who show it wants; never while nobody does. */
+/** The shortest interval of the components that show it; infinite when none does. */
 function everyOf({ watchers }: Entry): number {
   let everyMs = Number.POSITIVE_INFINITY
   for (const watcher of watchers) everyMs = Math.min(everyMs, watcher.everyMs ?? everyMs)

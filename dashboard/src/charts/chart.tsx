@@ -62,7 +62,7 @@ export function Chart(props: ChartProps): ReactNode {
         </div>
       </header>
       {times.length === 0 ? (
-        <div className="chart-empty">No samples yet. The first comes within ten seconds of a worker’s start.</div>
+        <div className="chart-empty">No data yet. It appears within ten seconds after a worker starts.</div>
       ) : (
         <Canvas
           label={describe(title, lines, valueText)}

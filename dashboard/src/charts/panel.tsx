@@ -1,8 +1,8 @@
 // The four charts of the whole system or of one queue: throughput, depth, age, failures.
 
 import { type ReactNode, useMemo } from 'react'
-import { readSeries } from '../api/read.js'
 import { useResource } from '../api/resource.js'
+import type { SeriesPoint } from '../api/types.js'
 import { withQuery } from '../links.js'
 import { rateText, shortText } from '../numbers.js'
 import { type Observable, useObservable } from '../observable.js'
@@ -42,11 +42,11 @@ export function RangeSwitch(): ReactNode {
 export function ChartPanel({ queue }: { readonly queue: string | null }): ReactNode {
   const chosen = useObservable(chosenRange)
   const range = RANGES.find(({ value }) => value === chosen) ?? RANGES[1]
-  const series = useResource(withQuery('v1/series', { queue, since: range.value, step: range.step }), {
-    everyMs: Math.max(10, range.stepS / 2) * 1_000,
-    read: readSeries,
-  })
-  const points = series.value
+  const series = useResource<{ readonly points: readonly SeriesPoint[] }>(
+    withQuery('v1/series', { queue, since: range.value, step: range.step }),
+    { everyMs: Math.max(10, range.stepS / 2) * 1_000 },
+  )
+  const points = series.value?.points ?? null
   const charts = useMemo(() => {
     const known = points ?? []
     return {

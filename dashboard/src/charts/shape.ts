@@ -1,6 +1,7 @@
 // From the points of a series to the lines of a chart. Pure: the painting is in chart.tsx.
 
-import { DEPTH_STATES, type SeriesPoint } from '../api/types.js'
+import type { SeriesPoint } from '../api/types.js'
+import { DEPTH_STATES } from '../totals.js'
 
 /** One line: its name, the colour it takes from the style sheet, and a value for each point, null where none is known. */
 export interface Line {
@@ -57,7 +58,9 @@ export function depthLines(points: readonly SeriesPoint[]): readonly Line[] {
 }
 
 export function ageLines(points: readonly SeriesPoint[]): readonly Line[] {
-  return [{ label: 'oldest ready', colour: '--state-ready', values: points.map(({ oldestAgeS }) => oldestAgeS) }]
+  return [
+    { label: 'oldest ready', colour: '--state-ready', values: points.map(({ depth }) => depth?.oldestAgeS ?? null) },
+  ]
 }
 
 /** Each line on top of those before it; a point unknown in one is unknown in all above. */

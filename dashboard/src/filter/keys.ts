@@ -19,7 +19,7 @@ const AGES = ['<5m', '<1h', '<1d', '>1h', '>1d', '>7d'] as const
 export const FILTER_KEYS: readonly FilterKey[] = [
   {
     key: 'state',
-    meaning: 'where the job stands',
+    meaning: 'the state of the job',
     example: 'state:dead,retrying',
     canNegate: true,
     values: JOB_STATES,
@@ -52,7 +52,7 @@ export const FILTER_KEYS: readonly FilterKey[] = [
     values: ['>0', '0', '<0'],
   },
   { key: 'reason', meaning: 'why it is dead', example: 'reason:attempts', canNegate: false, values: DEAD_REASONS },
-  { key: 'worker', meaning: 'who runs it or ran it last', example: 'worker:web-1*', canNegate: false },
+  { key: 'worker', meaning: 'the worker that runs it or ran it last', example: 'worker:web-1*', canNegate: false },
   { key: 'schedule', meaning: 'the schedule that made it', example: 'schedule:nightly', canNegate: false },
   { key: 'key', meaning: 'its idempotency key', example: 'key:welcome:42', canNegate: false },
   { key: 'id', meaning: 'these jobs only', example: 'id:0199…', canNegate: false },

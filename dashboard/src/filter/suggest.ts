@@ -1,4 +1,4 @@
-// What the filter bar offers while somebody types: keys first, then the values of the key under the caret.
+// The suggestions of the filter bar: keys first, then the values of the key under the caret.
 
 import { FILTER_KEYS } from './keys.js'
 import { quote, type Term, type TermValue, termsOf } from './terms.js'

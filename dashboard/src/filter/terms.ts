@@ -1,5 +1,4 @@
-// A filter's text cut into terms, with where each stands. It never refuses: half-typed text is the normal case here, and the
-// server's parser is the one that judges.
+// Splits a filter's text into terms with their positions. It accepts half-typed text; the server's parser decides what is valid.
 
 /** One term, such as `-queue:mail,"two words"`. */
 export interface Term {

@@ -6,12 +6,12 @@ import { refreshAll, refreshThose, supply } from '../api/resource.js'
 import { type Observable, observable } from '../observable.js'
 import { isUpdating } from './updating.js'
 
-/** How fresh the page is: by events, by asking now and then, or not at all. */
+/** The state of the event stream. */
 export const link: Observable<'opening' | 'open' | 'lost'> = observable<'opening' | 'open' | 'lost'>('opening')
 
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000, 20_000] as const
 
-/** Opens the stream while the page is live; gives what ends it for good. */
+/** Opens the stream while the page is live; returns the function that ends it. */
 export function startEvents(): () => void {
   let source: EventSource | null = null
   let retry: ReturnType<typeof setTimeout> | null = null
@@ -33,7 +33,7 @@ export function startEvents(): () => void {
     })
     source.addEventListener('error', () => {
       link.set('lost')
-      // A refused stream (too many tabs, signed out) is closed for good by the browser; a broken one it mends itself.
+      // The browser reconnects a broken stream itself. It does not reconnect one that was refused (too many tabs, signed out).
       if (source?.readyState !== EventSource.CLOSED) return
       retry = setTimeout(open, RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)])
     })
@@ -42,7 +42,7 @@ export function startEvents(): () => void {
   const follow = () => {
     if (!isUpdating.get() || !isSignedIn.get()) return close()
     open()
-    // What happened while nobody looked.
+    // Catch up with what happened meanwhile.
     refreshAll()
   }
 

@@ -1,14 +1,14 @@
-// Whether the page keeps itself fresh: a person may pause it, and a hidden tab pauses itself.
+// Whether the page updates itself. The user may pause it, and a hidden tab pauses.
 
 import { type Observable, observable } from '../observable.js'
 
-/** True until somebody presses pause. */
+/** False while the user has paused updates. */
 export const isWanted: Observable<boolean> = observable(true)
 
-/** False while the tab is hidden: nobody looks, so nothing is asked. */
+/** False while the tab is hidden. */
 const isVisible: Observable<boolean> = observable(document.visibilityState !== 'hidden')
 
-/** True while the page keeps itself fresh. */
+/** True while the page updates itself. */
 export const isUpdating: Observable<boolean> = observable(isVisible.get())
 
 const settle = () => isUpdating.set(isWanted.get() && isVisible.get())

@@ -1,4 +1,4 @@
-// Doing something that changes the system: busy while it goes on, a word when it is done or refused.
+// An action that changes the system: busy while it runs, a message when it is done or refused.
 
 import { useCallback, useRef, useState } from 'react'
 import { messageOf } from '../api/request.js'
@@ -7,7 +7,7 @@ import { toast } from './announce.js'
 
 export interface Action {
   readonly isBusy: boolean
-  /** Runs the work once; `done` is said afterwards. Gives true when it went well. */
+  /** Runs the work once and then shows `done`. Returns true on success. */
   run(work: () => Promise<unknown>, done: string | null): Promise<boolean>
 }
 

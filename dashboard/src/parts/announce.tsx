@@ -1,4 +1,4 @@
-// What is told to people who listen to the page, and the short messages in its corner.
+// Messages for screen readers, and the short messages in the corner.
 
 import type { ReactNode } from 'react'
 import { observable, useObservable } from '../observable.js'
@@ -15,7 +15,7 @@ const spoken = observable('')
 const toasts = observable<readonly Toast[]>([])
 let count = 0
 
-/** Says something to screen readers, without showing it. */
+/** Announces a text to screen readers without showing it. */
 export function announce(text: string): void {
   // The same words twice would not be read again.
   spoken.set(spoken.get() === text ? `${text}\u00a0` : text)

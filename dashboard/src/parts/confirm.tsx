@@ -1,4 +1,4 @@
-// Asks before something that is not easily undone.
+// Asks for confirmation.
 
 import { type ReactNode, useState } from 'react'
 import { useAction } from './action.js'
@@ -11,7 +11,7 @@ export interface ConfirmProps {
   /** On the button: the verb and its object. */
   readonly verb: string
   readonly isDanger?: boolean
-  /** Typed before the button works; for what cannot be taken back. */
+  /** Must be typed before the button works; for what cannot be undone. */
   readonly typed?: string | null
   readonly work: () => Promise<unknown>
   readonly done: string
@@ -46,7 +46,7 @@ export function Confirm(props: ConfirmProps): ReactNode {
       {typed === null ? null : (
         <label className="field">
           <span>
-            Type <b>{typed}</b> to go on
+            Type <b>{typed}</b> to continue
           </span>
           <input type="text" value={text} autoComplete="off" onChange={(event) => setText(event.target.value)} />
         </label>

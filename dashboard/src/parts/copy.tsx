@@ -1,4 +1,4 @@
-// Copying text, and commands that are there to be copied.
+// Copying text, and commands to copy.
 
 import { type ReactNode, useState } from 'react'
 import { announce } from './announce.js'

@@ -1,4 +1,4 @@
-// What a page shows when there is nothing: what that means, and the exact next command. And its waiting and failing kin.
+// What a page shows without content: what that means and the next command; also while loading, and after a failure.
 
 import type { ReactNode } from 'react'
 import { messageOf } from '../api/request.js'
@@ -35,7 +35,7 @@ export function Failed({ error, onRetry }: { readonly error: unknown; readonly o
     <div className="failed" role="alert">
       <Icon name="warning" />
       <span>{messageOf(error)}</span>
-      <Button kind="quiet" icon="replay" onClick={onRetry}>
+      <Button kind="quiet" icon="again" onClick={onRetry}>
         Try again
       </Button>
     </div>

@@ -1,4 +1,4 @@
-// Keeps one broken page from taking the whole window down.
+// Keeps one broken page from breaking the whole window.
 
 import { Component, type ReactNode } from 'react'
 import { messageOf } from '../api/request.js'
@@ -26,7 +26,7 @@ export class ErrorGuard extends Component<Props, State> {
       <Empty icon="warning" title="This page cannot be shown">
         <p>{messageOf(this.state.error)}</p>
         <p>
-          <Button icon="replay" onClick={() => this.setState({ error: null })}>
+          <Button icon="again" onClick={() => this.setState({ error: null })}>
             Try again
           </Button>
         </p>

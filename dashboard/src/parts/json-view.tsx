@@ -1,4 +1,4 @@
-// A JSON value as a tree of text: opened piece by piece, so that a megabyte costs nothing until somebody looks.
+// A JSON value as a tree. Branches are rendered when they are opened, so that a megabyte costs little.
 
 import { type ReactNode, useState } from 'react'
 import { ExactNumber } from '../api/exact-json.js'

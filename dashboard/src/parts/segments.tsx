@@ -1,4 +1,4 @@
-// A choice among a few words, all of them in sight.
+// A choice among a few words, all visible.
 
 import { type ReactNode, useId } from 'react'
 

@@ -1,4 +1,4 @@
-// A job's state as a small shape, a colour and its word: three ways to tell it, so that colour is never the only one.
+// A job's state as a shape, a colour and a word, so that it never depends on colour alone.
 
 import type { ReactNode } from 'react'
 import type { JobState } from '../api/types.js'

@@ -1,4 +1,4 @@
-// One number with its name, leading to what it counts.
+// One number with its name, and a link to what it counts.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'

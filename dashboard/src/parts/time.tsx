@@ -1,4 +1,4 @@
-// A moment, shown the way the reader chose; its title always has the whole of it.
+// A time, shown in the chosen way; its title has the full time.
 
 import type { ReactNode } from 'react'
 import { useObservable } from '../observable.js'

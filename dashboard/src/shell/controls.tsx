@@ -1,4 +1,4 @@
-// What holds for the whole page: live or paused, how times are shown, the theme, help.
+// The controls of every page: live updates, how times are shown, the theme.
 
 import type { ReactNode } from 'react'
 import { link } from '../live/events.js'

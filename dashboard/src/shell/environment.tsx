@@ -1,7 +1,7 @@
-// Which environment this is: a name with a colour, so that nobody empties production's queue by mistake.
+// The environment's name and colour, so that production is not mistaken for staging.
 
 import type { ReactNode } from 'react'
-import { useMe } from '../api/looks.js'
+import { useMe } from '../api/answers.js'
 
 /** The colour when the browser knows it as one. It comes from configuration and goes into a style, nowhere else. */
 function colourOf(text: string | null | undefined): string | null {
@@ -9,7 +9,7 @@ function colourOf(text: string | null | undefined): string | null {
 }
 
 export function EnvironmentBadge(): ReactNode {
-  const environment = useMe().value?.environment
+  const environment = useMe()?.environment
   if (!environment) return null
   const colour = colourOf(environment.colour)
   return (
@@ -22,7 +22,7 @@ export function EnvironmentBadge(): ReactNode {
 
 /** A line at the top of the window in the environment's colour. */
 export function EnvironmentLine(): ReactNode {
-  const colour = colourOf(useMe().value?.environment?.colour)
+  const colour = colourOf(useMe()?.environment?.colour)
   if (colour === null) return null
   return <div className="environment-line" style={{ backgroundColor: colour }} aria-hidden="true" />
 }

@@ -1,8 +1,8 @@
-// The way around: a column on wide screens, a bar at the bottom on phones.
+// The navigation: a column on wide screens, a bar at the bottom on phones.
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { useMe, useOverview, useWarnings } from '../api/looks.js'
+import { useMe, useOverview, useWarnings } from '../api/answers.js'
 import { shortText } from '../numbers.js'
 import { IconButton } from '../parts/button.js'
 import { Dialog } from '../parts/dialog.js'
@@ -13,10 +13,10 @@ import { EnvironmentBadge } from './environment.js'
 import { isAt, PLACES, type Place } from './places.js'
 import { signOut } from './sign-out.js'
 
-/** The number beside a place, when there is one worth a look. */
+/** The number beside a page's name, if any. */
 function useCounts(): Readonly<Record<string, { readonly text: string; readonly isAlarm: boolean } | undefined>> {
   const overview = useOverview().value
-  const warnings = useWarnings().value
+  const warnings = useWarnings()
   const dead = overview === null ? 0 : totalsOf(overview.queues).dead
   const alarms = warnings?.filter(({ level }) => level !== 'note').length ?? 0
   return {
@@ -26,7 +26,7 @@ function useCounts(): Readonly<Record<string, { readonly text: string; readonly 
 }
 
 export function Sidebar({ onHelp }: { readonly onHelp: () => void }): ReactNode {
-  const me = useMe().value
+  const me = useMe()
   return (
     <header className="sidebar">
       <Link href="/" className="brand">
@@ -41,7 +41,7 @@ export function Sidebar({ onHelp }: { readonly onHelp: () => void }): ReactNode 
             <span className="who-name">{me.name}</span>
             <span className="who-note">
               {me.store}
-              {me.version === '' ? '' : ` · ${me.version}`}
+              {` · ${me.version}`}
               {me.readOnly ? ' · read only' : ''}
             </span>
           </div>

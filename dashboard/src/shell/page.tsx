@@ -1,7 +1,7 @@
-// The frame of every page: its title, what one can do there, and the controls that hold everywhere.
+// The frame of every page: its title, its actions, and the common controls.
 
 import { type ReactNode, useEffect, useRef } from 'react'
-import { useMe } from '../api/looks.js'
+import { useMe } from '../api/answers.js'
 import { LiveButton, ThemeButton, TimeSwitch } from './controls.js'
 
 let isFirst = true
@@ -18,14 +18,13 @@ export interface PageProps {
 
 export function Page({ title, before, beside, actions, children }: PageProps): ReactNode {
   const heading = useRef<HTMLHeadingElement>(null)
-  const environment = useMe().value?.environment?.name
+  const environment = useMe()?.environment?.name
   useEffect(() => {
     document.title = environment ? `${title} · ${environment} · Holdfast` : `${title} · Holdfast`
   }, [title, environment])
   useEffect(() => {
     document.querySelector('main')?.scrollTo(0, 0)
-    // A new page begins at its heading, also for those who listen; the first leaves the focus to the browser, and one that
-    // has put it into a field keeps it there.
+    // Focus the heading of a new page, for screen readers too. Not on the first page, and not when a field has the focus.
     if (!isFirst && !(document.activeElement instanceof HTMLInputElement))
       heading.current?.focus({ preventScroll: true })
     isFirst = false

@@ -16,7 +16,7 @@ export function Shell({ children }: { readonly children: ReactNode }): ReactNode
   const [isHelpOpen, setHelpOpen] = useState(false)
   const [, go] = useLocation()
   useRowShortcuts()
-  useShortcut('?', 'This list', 'Page', () => setHelpOpen(true))
+  useShortcut('?', 'Show this list', 'Page', () => setHelpOpen(true))
   useShortcut('r', 'Refresh', 'Page', () => {
     refreshAll()
     announce('Refreshed')

@@ -1,4 +1,4 @@
-// When clocks are next put forward or back in a zone: the night in which a schedule does something people do not expect.
+// The next clock change of a time zone. A schedule may do something unexpected then.
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -1,4 +1,4 @@
-// The page's clock: one beat a second for every relative time, set by the server's time so that ages are true.
+// The page's clock. It ticks once a second for relative times, and follows the server's time so that ages are right.
 
 import { type Observable, observable, useObservable } from '../observable.js'
 import { storedChoice } from '../stored.js'
@@ -10,7 +10,7 @@ export const timeMode: Observable<TimeMode> = storedChoice<TimeMode>('times', ['
 let aheadMs = 0
 const now = observable(Date.now())
 
-/** The server's time, as an answer told it. Small differences are the way of the answer, not the clock's. */
+/** Sets the server's time, from an answer. Small differences come from the answer's travel time and are ignored. */
 export function setServerTime(iso: string): void {
   const difference = new Date(iso).getTime() - Date.now()
   if (Number.isFinite(difference)) aheadMs = Math.abs(difference) < 2_000 ? 0 : difference
@@ -26,7 +26,7 @@ export function useNow(): number {
   return useObservable(now)
 }
 
-/** Starts the beat; it rests while the tab is hidden. */
+/** Starts the clock; it stops while the tab is hidden. */
 export function startClock(): () => void {
   const timer = setInterval(() => {
     if (document.visibilityState !== 'hidden') now.set(nowMs())

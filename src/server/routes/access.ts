@@ -1,42 +1,43 @@
-// Routes about who may come in: API keys and sessions.
+// Routes about API keys and sessions.
 
 import type { KeyOptions } from '../../client/keys.js'
 import { endedCookie, readSession, sessionCookie } from '../cookie.js'
 import { Refusal } from '../problem.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
 import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
 import { demandAllQueues, type Who } from '../who.js'
 
-/** Exchanges a token for a session. Gives the cookie and who it is, or null when the token is wrong. */
+/** Exchanges a token for a session. Returns the cookie and the caller, or null when the token is wrong. */
 export async function signIn(
-  { house, origin }: Pick<Ask, 'house' | 'origin'>,
+  { context, origin }: Pick<RouteRequest, 'context' | 'origin'>,
   token: string,
   options: { readonly onlyOnce: boolean } = { onlyOnce: false },
 ): Promise<{ readonly who: Who; readonly cookie: string } | null> {
-  const known = await house.gate.exchange(token, origin, options)
+  const known = await context.gate.exchange(token, origin, options)
   if (known === null) return null
-  const { secret, lengthS } = house.sessions.open(known.of, known.who)
-  house.settings.log({ name: 'signed_in', who: known.who.actor, peer: origin.peer })
-  const note = house.signIns.note(known.who)
-  // For people to see. Nobody is kept out because it could not be noted.
+  const { secret, lengthS } = context.sessions.open(known.of, known.who)
+  context.settings.log({ name: 'signed_in', who: known.who.actor, peer: origin.peer })
+  const note = context.signIns.note(known.who)
+  // A sign-in succeeds even if its audit line cannot be written.
   if (note !== null)
-    await house.holdfast.record({ action: 'sign in', ...note }, { by: known.who.actor }).catch(() => {})
+    await context.holdfast.record({ action: 'sign in', ...note }, { by: known.who.actor }).catch(() => {})
   return { who: known.who, cookie: sessionCookie(origin, secret, lengthS) }
 }
 
-async function openSession(ask: Ask<unknown, unknown, shapes.SignInBody>): Promise<Response> {
-  const signed = await signIn(ask, ask.body.token)
-  if (signed === null)
-    throw new Refusal(401, 'unauthenticated', 'this token is not known, was used before, or its time is over')
+async function openSession(
+  request: RouteRequest<unknown, unknown, shapes.SignInBody>,
+): Promise<Answer<Pick<Who, 'name' | 'scopes'>>> {
+  const signed = await signIn(request, request.body.token)
+  if (signed === null) throw new Refusal(401, 'unauthenticated', 'this token is unknown, used before, or expired')
   const { name, scopes } = signed.who
   return json({ name, scopes }, 200, { 'set-cookie': signed.cookie })
 }
 
-async function endSession({ house, request, origin }: Ask): Promise<Response> {
-  const secret = readSession(request, origin)
-  if (secret !== null) house.sessions.end(secret)
+async function endSession({ context, http, origin }: RouteRequest): Promise<Response> {
+  const secret = readSession(http, origin)
+  if (secret !== null) context.sessions.end(secret)
   return new Response(null, { status: 204, headers: { 'set-cookie': endedCookie(origin) } })
 }
 
@@ -74,11 +75,11 @@ export const accessRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/keys',
     name: 'createKey',
-    summary: 'Makes an API key; its secret is in this answer and nowhere else',
+    summary: 'Creates an API key; its secret is in this answer and nowhere else',
     body: shapes.newKey,
     answers: { 201: { description: 'The key and its secret', schema: shapes.createdKey } },
     answer: async ({ holdfast, who, body }) => {
-      demandAllQueues(who, 'making keys')
+      demandAllQueues(who, 'creating keys')
       return json(await holdfast.createKey(body as KeyOptions, { by: who.actor }), 201)
     },
   }),
@@ -86,7 +87,7 @@ export const accessRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/keys/{id}/revoke',
     name: 'revokeKey',
-    summary: 'Ends an API key at once',
+    summary: 'Revokes an API key immediately',
     params: idParams,
     body: nothing,
     answers: { 200: { description: 'The key', schema: shapes.apiKey } },

@@ -1,11 +1,11 @@
-// Routes about many jobs at once.
+// Routes about bulk actions.
 
 import { checkMeant } from '../../client/bulk.js'
 import { HoldfastError } from '../../core/errors.js'
 import { readFilter } from '../../core/filter.js'
 import type { JobFilter } from '../../core/job.js'
 import type { BulkView } from '../../core/operating.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
 import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
@@ -13,42 +13,42 @@ import { showBulk } from '../show.js'
 import { maySee, type Who } from '../who.js'
 
 const answers = {
-  202: { description: 'Written down; upkeep does it', schema: shapes.bulk },
+  202: { description: 'Accepted; it runs in the background', schema: shapes.bulk },
   200: { description: 'What it would do', schema: shapes.dryRun },
 }
 
 async function start(
-  { house, holdfast, who }: Ask,
+  { context, holdfast, who }: RouteRequest,
   { action, filter, all, expected, perSecond, limit, dryRun }: shapes.BulkBody,
-): Promise<Response> {
-  const request = {
+): Promise<Answer<shapes.Bulk | shapes.DryRun>> {
+  const bulk = {
     ...(all === undefined ? {} : { all }),
     ...(expected === undefined ? {} : { expected }),
     action,
-    filter: await house.filters.read(who, filter),
+    filter: await context.filters.read(who, filter),
     ...(perSecond === undefined ? {} : { perSecond }),
     ...(limit === undefined ? {} : { limit }),
   }
   if (dryRun === true) {
-    const { matches, can, isExact } = await holdfast.bulk({ ...request, dryRun })
+    const { matches, can, isExact } = await holdfast.bulk({ ...bulk, dryRun })
     return json({ matches, can, exact: isExact })
   }
-  return json(showBulk(await holdfast.bulk(request, { by: who.actor })), 202)
+  return json(showBulk(await holdfast.bulk(bulk, { by: who.actor })), 202)
 }
 
-/** Raises for a bulk action on everything that does not say so. Before the filter is kept to their queues, or to dead jobs:
- *  after that the library could not tell that none was given. */
+/** Raises for a bulk action on every job without `all` or `expected`. It runs before the filter is limited to the caller's queues
+ *  or to dead jobs: after that the library could not tell that there was no filter. */
 function demandMeant(filter: JobFilter, { all, expected, dryRun }: Partial<shapes.BulkBody>): void {
   const said = { ...(all === undefined ? {} : { all }), ...(expected === undefined ? {} : { expected }) }
   checkMeant({ action: 'cancel', filter, ...said, dryRun: dryRun === true })
 }
 
-/** Those kept to some queues see the bulk actions that are about theirs alone. */
+/** A caller limited to some queues sees only the bulk actions on these. */
 function isTheirs({ filter }: BulkView, who: Who): boolean {
   return who.queues === null || (filter.queues?.every((queue) => maySee(who, queue)) ?? false)
 }
 
-async function visibleBulk({ holdfast, who }: Ask, id: string): Promise<BulkView> {
+async function visibleBulk({ holdfast, who }: RouteRequest, id: string): Promise<BulkView> {
   const bulk = await holdfast.getBulk(id)
   if (bulk !== null && isTheirs(bulk, who)) return bulk
   throw new HoldfastError('bulk_not_found', `there is no bulk action ${id}`, { details: { id } })
@@ -59,29 +59,29 @@ export const bulkRoutes: readonly Route[] = [
     method: 'POST',
     path: '/v1/dlq/requeue',
     name: 'requeueMany',
-    summary: 'Revives dead jobs by filter or fingerprint, at a chosen rate',
+    summary: 'Requeues dead jobs by filter or fingerprint, at a chosen rate',
     body: shapes.requeueMany,
     isCostly: true,
     answers,
-    answer: async (ask) => {
-      const { filter, fingerprint, ...pace } = ask.body
+    answer: async (request) => {
+      const { filter, fingerprint, ...pace } = request.body
       const read = readFilter(filter ?? '')
       const narrowed = fingerprint === undefined ? read : { ...read, fingerprints: [fingerprint] }
-      demandMeant(narrowed, ask.body)
-      return start(ask, { action: 'requeue', filter: { states: ['dead'], ...narrowed }, ...pace })
+      demandMeant(narrowed, request.body)
+      return start(request, { action: 'requeue', filter: { states: ['dead'], ...narrowed }, ...pace })
     },
   }),
   route({
     method: 'POST',
     path: '/v1/bulk',
     name: 'startBulk',
-    summary: 'Does something to all jobs that match, or says to how many it would',
+    summary: 'Cancels, requeues or discards all jobs that match; a dry run counts them',
     body: shapes.newBulk,
     isCostly: true,
     answers,
-    answer: async (ask) => {
-      demandMeant(readFilter(ask.body.filter), ask.body)
-      return start(ask, ask.body)
+    answer: async (request) => {
+      demandMeant(readFilter(request.body.filter), request.body)
+      return start(request, request.body)
     },
   }),
   route({
@@ -100,22 +100,22 @@ export const bulkRoutes: readonly Route[] = [
     method: 'GET',
     path: '/v1/bulk/{id}',
     name: 'getBulk',
-    summary: 'How far a bulk action has come',
+    summary: 'The progress of a bulk action',
     params: idParams,
     answers: { 200: { description: 'The bulk action', schema: shapes.bulk } },
-    answer: async (ask) => json(showBulk(await visibleBulk(ask, ask.params.id))),
+    answer: async (request) => json(showBulk(await visibleBulk(request, request.params.id))),
   }),
   route({
     method: 'POST',
     path: '/v1/bulk/{id}/cancel',
     name: 'cancelBulk',
-    summary: 'Ends a bulk action; what it has done stays done',
+    summary: 'Stops a bulk action; what it has done is kept',
     params: idParams,
     body: nothing,
     answers: { 200: { description: 'The bulk action', schema: shapes.bulk } },
-    answer: async (ask) => {
-      await visibleBulk(ask, ask.params.id)
-      return json(showBulk(await ask.holdfast.cancelBulk(ask.params.id, { by: ask.who.actor })))
+    answer: async (request) => {
+      await visibleBulk(request, request.params.id)
+      return json(showBulk(await request.holdfast.cancelBulk(request.params.id, { by: request.who.actor })))
     },
   }),
 ]

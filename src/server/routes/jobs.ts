@@ -2,13 +2,13 @@
 
 import type { Client } from '../../client/client.js'
 import type { UpdateOptions } from '../../client/job-actions.js'
-import type { ListOptions } from '../../client/look.js'
+import type { JobList, ListOptions } from '../../client/look.js'
 import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/prepare.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { JobView } from '../../core/job.js'
 import { BATCH_MAX } from '../../core/job-store.js'
 import { PERMISSIONS } from '../permissions.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
 import * as shapes from '../schemas/jobs.js'
 import { openCursor, sealCursor } from '../sealed-cursor.js'
@@ -20,15 +20,15 @@ const DEFAULT_QUEUE = 'default'
 const one = { params: idParams, method: 'POST', body: shapes.nothing } as const
 const enqueuedAnswers = {
   201: { description: 'A new job', schema: shapes.enqueued },
-  200: { description: 'The idempotency key was taken: the job that has it', schema: shapes.enqueued },
+  200: { description: 'The existing job with the same idempotency key', schema: shapes.enqueued },
 }
 
-/** The job, for those who may see it. To others it is as if it did not exist. */
-async function visibleJob(ask: Ask, id: string): Promise<JobView> {
-  // First whether it is theirs: a job of others must take as long as none.
-  await checkVisible(ask, id)
-  const job = await ask.holdfast.get(id)
-  if (job !== null && maySee(ask.who, job.queue)) return job
+/** The job, if the caller may see it. Otherwise the answer is that of a job that does not exist. */
+async function visibleJob(request: RouteRequest, id: string): Promise<JobView> {
+  // Visibility first, so that another caller's job takes as long as one that does not exist.
+  await checkVisible(request, id)
+  const job = await request.holdfast.get(id)
+  if (job !== null && maySee(request.who, job.queue)) return job
   throw missing(id)
 }
 
@@ -38,15 +38,15 @@ function missing(id: string): HoldfastError {
   })
 }
 
-/** Raises as for a job that does not exist when it is not theirs. Costs nothing for those who see all queues. */
-async function checkVisible({ holdfast, who }: Ask, id: string): Promise<void> {
+/** Raises `job_not_found` when the caller may not see the job. Costs nothing for callers who see all queues. */
+async function checkVisible({ holdfast, who }: RouteRequest, id: string): Promise<void> {
   if (who.queues === null) return
   if ((await holdfast.among([id], who.queues)).length === 0) throw missing(id)
 }
 
-/** Raises `unknown_parent` for a job that comes after one of others, just as after one that does not exist. */
+/** Raises `unknown_parent` for a parent that the caller may not see, as for one that does not exist. */
 async function checkParents(
-  { holdfast, who }: Ask,
+  { holdfast, who }: RouteRequest,
   bodies: readonly Pick<shapes.NewJobBody, 'after'>[],
 ): Promise<void> {
   if (who.queues === null) return
@@ -66,30 +66,32 @@ async function checkParents(
   }
 }
 
-/** A job of a request, in the trace the request is part of. */
-function splitNewJob(body: shapes.NewJobBody, request: Request): [string, unknown, EnqueueOptions] {
+/** A job of a request, as part of the request's trace. */
+function splitNewJob(body: shapes.NewJobBody, http: Request): [string, unknown, EnqueueOptions] {
   const { type, payload, ...options } = body
-  const traceparent = request.headers.get('traceparent')
-  // One that cannot be read is as if there were none: that is what the standard asks for.
+  const traceparent = http.headers.get('traceparent')
+  // The standard says to ignore an invalid one.
   const trace = isTraceparent(traceparent) ? { traceparent } : {}
   return [type, payload, { ...(options as unknown as EnqueueOptions), ...trace }]
 }
 
-async function requeueOne(ask: Ask<{ id: string }>): Promise<Response> {
-  const { holdfast, params, who } = ask
-  await checkVisible(ask, params.id)
+async function requeueOne(request: RouteRequest<{ id: string }>): Promise<Answer<shapes.Requeued>> {
+  const { holdfast, params, who } = request
+  await checkVisible(request, params.id)
   const { id, requeues } = await holdfast.requeue(params.id, { by: who.actor })
   return json({ id, state: 'ready', requeues })
 }
 
-async function cloneJob(ask: Ask<{ id: string }, unknown, shapes.CloneBody>): Promise<Response> {
-  const { holdfast, who, params, body } = ask
-  const job = await visibleJob(ask, params.id)
+async function cloneJob(
+  request: RouteRequest<{ id: string }, unknown, shapes.CloneBody>,
+): Promise<Answer<shapes.Enqueued>> {
+  const { holdfast, who, params, body } = request
+  const job = await visibleJob(request, params.id)
   const { payload = job.payload, ...options } = body
   demandQueue(who, options.queue ?? job.queue)
-  await checkParents(ask, [body])
-  await ask.house.newQueues.open(who, [options.queue ?? job.queue])
-  // A definition made up from the job: it keeps the version of the payload, which an enqueue by type alone would not.
+  await checkParents(request, [body])
+  await request.context.newQueues.open(who, [options.queue ?? job.queue])
+  // A definition made from the job. It keeps the payload's version; an enqueue by type alone would not.
   const target: JobTarget = {
     type: job.type,
     queue: job.queue,
@@ -108,21 +110,26 @@ async function cloneJob(ask: Ask<{ id: string }, unknown, shapes.CloneBody>): Pr
   return json(result, result.created ? 201 : 200)
 }
 
-async function revealPayload(ask: Ask<{ id: string }>): Promise<Response> {
-  const job = await visibleJob(ask, ask.params.id)
-  // First: a look that is not written down is worse than a line about a look that did not come about.
-  await ask.holdfast.record({ action: 'reveal payload', job: job.id }, { by: ask.who.actor })
+async function revealPayload(request: RouteRequest<{ id: string }>): Promise<Response> {
+  const job = await visibleJob(request, request.params.id)
+  // Recorded first: a reveal without a record is worse than a record without a reveal.
+  await request.holdfast.record({ action: 'reveal payload', job: job.id }, { by: request.who.actor })
   return new Response(JSON.stringify(job.payload), {
     headers: {
-      // Never a type that a browser would show: the content is somebody else's.
+      // Never a type that a browser would show: the content is not trusted.
       'content-type': 'application/octet-stream',
       'content-disposition': `attachment; filename="job-${job.id}.json"`,
     },
   })
 }
 
-/** A page. Those kept to some queues learn nothing of what was looked through: its cursor is sealed, its measures left out. */
-async function listFor(who: Who, holdfast: Client, options: ListOptions): Promise<unknown> {
+/** A page of jobs. A caller limited to some queues must learn nothing about others: its cursor is encrypted, and how much was
+ *  searched is left out. */
+async function listFor(
+  who: Who,
+  holdfast: Client,
+  options: ListOptions,
+): Promise<Omit<JobList, 'searched'> & { searched: number | null }> {
   if (who.queues === null) return holdfast.list(options)
   const at = options.cursor == null ? null : await openCursor(holdfast, who, options.cursor)
   const { jobs, cursor } = await holdfast.list({ ...options, cursor: at })
@@ -139,10 +146,10 @@ const reading: readonly Route[] = [
     query: shapes.listQuery,
     isCostly: true,
     answers: { 200: { description: 'The page', schema: shapes.jobPage } },
-    answer: async ({ house, holdfast, who, request: { signal }, query: { filter, limit, cursor } }) =>
+    answer: async ({ context, holdfast, who, http: { signal }, query: { filter, limit, cursor } }) =>
       json(
         await listFor(who, holdfast, {
-          filter: await house.filters.read(who, filter),
+          filter: await context.filters.read(who, filter),
           signal,
           ...(limit === undefined ? {} : { limit }),
           ...(cursor === undefined ? {} : { cursor }),
@@ -157,8 +164,8 @@ const reading: readonly Route[] = [
     query: shapes.countQuery,
     isCostly: true,
     answers: { 200: { description: 'The count', schema: shapes.count } },
-    answer: async ({ house, holdfast, who, request: { signal }, query: { filter, max } }) => {
-      const options = { filter: await house.filters.read(who, filter), signal, ...(max === undefined ? {} : { max }) }
+    answer: async ({ context, holdfast, who, http: { signal }, query: { filter, max } }) => {
+      const options = { filter: await context.filters.read(who, filter), signal, ...(max === undefined ? {} : { max }) }
       const { count, isExact } = await holdfast.count(options)
       return json({ count, exact: isExact })
     },
@@ -169,8 +176,9 @@ const reading: readonly Route[] = [
     name: 'getJob',
     summary: 'Everything about one job',
     params: idParams,
-    answers: { 200: { description: 'The job', schema: shapes.jobView } },
-    answer: async (ask) => json(showJob(await visibleJob(ask, ask.params.id), ask.who, ask.house.settings.redact)),
+    answers: { 200: { description: 'The job', schema: shapes.job } },
+    answer: async (request) =>
+      json(showJob(await visibleJob(request, request.params.id), request.who, request.context.settings.redact)),
   }),
   route({
     method: 'GET',
@@ -185,13 +193,13 @@ const reading: readonly Route[] = [
     method: 'GET',
     path: '/v1/jobs/{id}/explain',
     name: 'explainJob',
-    summary: 'Why a job stands where it does',
+    summary: 'Why a job is in its state, and what to do about it',
     isCostly: true,
     params: idParams,
     answers: { 200: { description: 'The reasons', schema: shapes.explanation } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.id)
-      return json(await ask.holdfast.explain(ask.params.id, { queues: ask.who.queues }))
+    answer: async (request) => {
+      await checkVisible(request, request.params.id)
+      return json(await request.holdfast.explain(request.params.id, { queues: request.who.queues }))
     },
   }),
 ]
@@ -204,12 +212,12 @@ const enqueueing: readonly Route[] = [
     summary: 'Enqueues a job; durable when answered',
     body: shapes.newJob,
     answers: enqueuedAnswers,
-    answer: async (ask) => {
-      const { holdfast, who, body, request } = ask
+    answer: async (request) => {
+      const { holdfast, who, body, http } = request
       demandQueue(who, body.queue ?? DEFAULT_QUEUE)
-      await checkParents(ask, [body])
-      await ask.house.newQueues.open(who, [body.queue ?? DEFAULT_QUEUE])
-      const result = await holdfast.enqueue(...splitNewJob(body, request))
+      await checkParents(request, [body])
+      await request.context.newQueues.open(who, [body.queue ?? DEFAULT_QUEUE])
+      const result = await holdfast.enqueue(...splitNewJob(body, http))
       return json(result, result.created ? 201 : 200)
     },
   }),
@@ -220,16 +228,16 @@ const enqueueing: readonly Route[] = [
     summary: 'Enqueues up to 5,000 jobs in one transaction',
     body: shapes.newJobs,
     isBatch: true,
-    answers: { 200: { description: 'What became of each, in order', schema: shapes.enqueuedMany } },
-    answer: async (ask) => {
-      const { holdfast, who, body, request } = ask
+    answers: { 200: { description: 'The result for each, in order', schema: shapes.enqueuedMany } },
+    answer: async (request) => {
+      const { holdfast, who, body, http } = request
       for (const { queue } of body.jobs) demandQueue(who, queue ?? DEFAULT_QUEUE)
-      await checkParents(ask, body.jobs)
-      await ask.house.newQueues.open(
+      await checkParents(request, body.jobs)
+      await request.context.newQueues.open(
         who,
         body.jobs.map(({ queue }) => queue ?? DEFAULT_QUEUE),
       )
-      return json({ jobs: await holdfast.enqueueMany(body.jobs.map((job) => splitNewJob(job, request))) })
+      return json({ jobs: await holdfast.enqueueMany(body.jobs.map((job) => splitNewJob(job, http))) })
     },
   }),
   route({
@@ -249,18 +257,18 @@ const changing: readonly Route[] = [
     ...one,
     path: '/v1/jobs/{id}/cancel',
     name: 'cancelJob',
-    summary: 'Cancels a job, or asks the worker that runs it to',
-    answers: { 200: { description: 'What came of it', schema: shapes.cancelled } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.id)
-      return json(await ask.holdfast.cancel(ask.params.id, { by: ask.who.actor }))
+    summary: 'Cancels a job; a running one is asked to stop',
+    answers: { 200: { description: 'Cancelled, or its worker is asked', schema: shapes.cancelled } },
+    answer: async (request) => {
+      await checkVisible(request, request.params.id)
+      return json(await request.holdfast.cancel(request.params.id, { by: request.who.actor }))
     },
   }),
   route({
     ...one,
     path: '/v1/jobs/{id}/requeue',
     name: 'requeueJob',
-    summary: 'Revives a dead job',
+    summary: 'Requeues a dead job',
     answers: { 200: { description: 'It is ready', schema: shapes.requeued } },
     answer: requeueOne,
   }),
@@ -268,7 +276,7 @@ const changing: readonly Route[] = [
     ...one,
     path: '/dlq/{id}/requeue',
     name: 'requeueDead',
-    summary: 'Revives a dead job',
+    summary: 'Requeues a dead job',
     answers: { 200: { description: 'It is ready', schema: shapes.requeued } },
     answer: requeueOne,
   }),
@@ -276,12 +284,12 @@ const changing: readonly Route[] = [
     ...one,
     path: '/v1/jobs/{id}/discard',
     name: 'discardJob',
-    summary: 'Takes a dead job out of the dead letters',
+    summary: 'Removes a dead job from the dead letters',
     answers: { 200: { description: 'It is cancelled', schema: shapes.moved } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.id)
-      await ask.holdfast.discard(ask.params.id, { by: ask.who.actor })
-      return json({ id: ask.params.id, state: 'cancelled' })
+    answer: async (request) => {
+      await checkVisible(request, request.params.id)
+      await request.holdfast.discard(request.params.id, { by: request.who.actor })
+      return json({ id: request.params.id, state: 'cancelled' })
     },
   }),
   route({
@@ -289,8 +297,8 @@ const changing: readonly Route[] = [
     path: '/v1/jobs/{id}/run',
     name: 'runJob',
     summary: 'Makes a job due now',
-    answers: { 200: { description: 'Where it stands', schema: shapes.moved } },
-    answer: (ask) => updateJob(ask, { runAt: null }),
+    answers: { 200: { description: 'The state it is in', schema: shapes.moved } },
+    answer: (request) => updateJob(request, { runAt: null }),
   }),
   route({
     ...one,
@@ -299,18 +307,18 @@ const changing: readonly Route[] = [
     name: 'updateJob',
     summary: 'Changes the priority, time or payload of a job that waits',
     body: shapes.changes,
-    answers: { 200: { description: 'Where it stands', schema: shapes.moved } },
-    answer: (ask) => {
-      const changes = ask.body as UpdateOptions
-      if (changes.payload !== undefined) for (const scope of PERMISSIONS.changePayload) demand(ask.who, scope)
-      return updateJob(ask, changes)
+    answers: { 200: { description: 'The state it is in', schema: shapes.moved } },
+    answer: (request) => {
+      const changes = request.body as UpdateOptions
+      if (changes.payload !== undefined) for (const scope of PERMISSIONS.changePayload) demand(request.who, scope)
+      return updateJob(request, changes)
     },
   }),
 ]
 
-async function updateJob(ask: Ask<{ id: string }>, changes: UpdateOptions): Promise<Response> {
-  await checkVisible(ask, ask.params.id)
-  const { id, state } = await ask.holdfast.update(ask.params.id, changes, { by: ask.who.actor })
+async function updateJob(request: RouteRequest<{ id: string }>, changes: UpdateOptions): Promise<Answer<shapes.Moved>> {
+  await checkVisible(request, request.params.id)
+  const { id, state } = await request.holdfast.update(request.params.id, changes, { by: request.who.actor })
   return json({ id, state })
 }
 

@@ -1,18 +1,18 @@
-// Routes about queues: how much is where, what happened, and their settings.
+// Routes about queues: their counts, their history and their settings.
 
 import type { Client } from '../../client/client.js'
 import type { QueueOptions } from '../../client/job-actions.js'
 import type { SeriesOptions } from '../../client/look.js'
 import { durationMs } from '../../core/duration.js'
 import { Refusal } from '../problem.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { nameParams } from '../schemas/basics.js'
 import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/queues.js'
 import { showGroup, showOverview } from '../show.js'
 import { chosenQueue, demandQueue, maySee, type Who } from '../who.js'
 
-/** Counts are computed at most once a second for all who ask, and seldom enough to take a tenth of a connection's time. */
+/** Counts are computed at most once a second for all callers, and never use more than a tenth of a connection's time. */
 const COUNTS_MAX_AGE = '1s'
 
 function pausing(verb: 'pause' | 'resume'): Route {
@@ -20,7 +20,7 @@ function pausing(verb: 'pause' | 'resume'): Route {
     method: 'POST',
     path: `/v1/queues/{name}/${verb}`,
     name: `${verb}Queue`,
-    summary: verb === 'pause' ? 'Stops a queue from giving jobs' : 'Lets a queue give jobs again',
+    summary: verb === 'pause' ? 'Pauses a queue: its jobs wait' : 'Resumes a queue',
     params: nameParams,
     body: nothing,
     answers: { 200: { description: 'Whether it is paused', schema: shapes.paused } },
@@ -32,15 +32,19 @@ function pausing(verb: 'pause' | 'resume'): Route {
   })
 }
 
-async function oneQueue({ holdfast, who, params: { name } }: Ask<{ name: string }>): Promise<Response> {
-  // One of others is not asked for, so that it takes as long as one that does not exist.
+async function oneQueue({
+  holdfast,
+  who,
+  params: { name },
+}: RouteRequest<{ name: string }>): Promise<Answer<shapes.QueueOverview>> {
+  // A queue that the caller may not see takes as long as one that does not exist.
   const queues = maySee(who, name) ? [name] : []
   const [queue] = (await holdfast.overview({ queues, maxAge: COUNTS_MAX_AGE })).queues
   if (queue !== undefined) return json(queue)
   throw new Refusal(404, 'not_found', `there is no queue ${JSON.stringify(name)}`)
 }
 
-/** What they ask for, with the retention there is where they are kept to some queues: it holds for all. */
+/** The requested settings. A caller limited to some queues keeps the current retention, because it applies to all queues. */
 async function settingsFor(holdfast: Client, who: Who, name: string, body: QueueOptions): Promise<QueueOptions> {
   if (who.queues === null) return body
   const kept = await retentionOf(holdfast, name)
@@ -59,7 +63,7 @@ function retentionRefusal(who: Who, name: string): Refusal {
   return new Refusal(
     403,
     'forbidden',
-    `${who.name} may not change the retention of ${name}: the longest of any queue holds for all queues, so it needs a key for all queues`,
+    `${who.name} may not change the retention of ${name}: the longest retention applies to all queues, so it needs a key for all queues`,
   )
 }
 
@@ -68,14 +72,14 @@ export const queueRoutes: readonly Route[] = [
     method: 'GET',
     path: '/stats',
     name: 'stats',
-    summary: 'How many jobs stand where, in one queue or in all',
+    summary: 'How many jobs are in each state, in one queue or in all',
     query: shapes.queueQuery,
     answers: { 200: { description: 'The counts', schema: shapes.stats } },
-    answer: async ({ house, holdfast, who, request, query }) => {
+    answer: async ({ context, holdfast, who, http, query }) => {
       const queue = chosenQueue(who, query.queue)
       const read = () => holdfast.stats(queue, { maxAge: COUNTS_MAX_AGE })
-      // All queues are one answer for all who ask; single ones are many, and their askers wait for their turn.
-      const look = queue === undefined ? read : () => house.looks.run(who.principal, request.signal, read)
+      // The answer for all queues is cached and shared. Those for single queues are many, so they wait their turn.
+      const look = queue === undefined ? read : () => context.costlyReads.run(who.principal, http.signal, read)
       const { oldestAgeS, attemptsP99, isExact, ...depth } = await look()
       const odd = { oldest_age_s: oldestAgeS, attempts_p99: attemptsP99 }
       return json({ queue: queue ?? null, ...depth, ...odd, exact: isExact })
@@ -113,16 +117,16 @@ export const queueRoutes: readonly Route[] = [
     answer: async ({ holdfast, who, params: { name }, body }) => {
       demandQueue(who, name)
       await holdfast.setQueue(name, await settingsFor(holdfast, who, name, body as QueueOptions), { by: who.actor })
-      return json((await holdfast.queues()).find((queue) => queue.name === name))
+      return json((await holdfast.queues()).find((queue) => queue.name === name)!)
     },
   }),
   route({
     method: 'DELETE',
     path: '/v1/queues/{name}',
     name: 'removeQueue',
-    summary: 'Removes a queue that has no jobs left but finished ones',
+    summary: 'Removes a queue that has only finished jobs',
     params: nameParams,
-    answers: { 204: { description: 'It is gone', schema: null } },
+    answers: { 204: { description: 'It is removed', schema: null } },
     answer: async ({ holdfast, who, params: { name } }) => {
       demandQueue(who, name)
       if (who.queues !== null && (await retentionOf(holdfast, name)) !== undefined) throw retentionRefusal(who, name)
@@ -136,7 +140,7 @@ export const queueRoutes: readonly Route[] = [
     method: 'GET',
     path: '/v1/series',
     name: 'series',
-    summary: 'What happened and how much was where, in steps',
+    summary: 'Counts and rates over time, in steps',
     query: shapes.seriesQuery,
     isCostly: true,
     answers: { 200: { description: 'The steps, oldest first', schema: shapes.series } },
@@ -150,13 +154,13 @@ export const queueRoutes: readonly Route[] = [
     method: 'GET',
     path: '/v1/dlq/groups',
     name: 'deadGroups',
-    summary: 'Dead jobs by what killed them',
+    summary: 'Dead jobs, grouped by error',
     query: shapes.groupsQuery,
     isCostly: true,
     answers: { 200: { description: 'The groups, the largest first', schema: shapes.groups } },
-    answer: async ({ holdfast, who, request, query: { queue, limit } }) => {
+    answer: async ({ holdfast, who, http, query: { queue, limit } }) => {
       const chosen = chosenQueue(who, queue)
-      const { signal } = request
+      const { signal } = http
       const options = {
         signal,
         ...(chosen === undefined ? {} : { queue: chosen }),

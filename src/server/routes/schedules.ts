@@ -3,7 +3,7 @@
 import type { ScheduleOptions, ScheduleStatus } from '../../client/schedules.js'
 import { HoldfastError } from '../../core/errors.js'
 import { Refusal } from '../problem.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { nameParams } from '../schemas/basics.js'
 import { enqueued, nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
@@ -11,46 +11,51 @@ import { showSchedule } from '../show.js'
 import { can, demandQueue, maySee } from '../who.js'
 
 const DEFAULT_QUEUE = 'default'
-/** The most schedules that one key, or whoever else asks, may have made. */
+/** The most schedules that one caller may create. */
 const OF_ONE_MAX = 100
 
 const named = { params: nameParams, body: nothing } as const
 
-async function show({ house, who }: Ask, schedule: ScheduleStatus): Promise<Readonly<Record<string, unknown>>> {
-  return showSchedule(schedule, { who, nowMs: await house.facts.nowMs(), redact: house.settings.redact })
+async function show(
+  { context, who }: RouteRequest,
+  schedule: ScheduleStatus,
+): Promise<ReturnType<typeof showSchedule>> {
+  return showSchedule(schedule, { who, nowMs: await context.facts.nowMs(), redact: context.settings.redact })
 }
 
-/** The schedule, for those who may see its queue. */
-async function visibleSchedule({ holdfast, who }: Ask, name: string): Promise<ScheduleStatus> {
+/** The schedule, if the caller may see its queue. */
+async function visibleSchedule({ holdfast, who }: RouteRequest, name: string): Promise<ScheduleStatus> {
   const schedule = (await holdfast.schedules()).find((candidate) => candidate.name === name)
   if (schedule !== undefined && maySee(who, schedule.queue)) return schedule
   throw new HoldfastError('schedule_not_found', `there is no schedule ${JSON.stringify(name)}`)
 }
 
-async function checkVisible(ask: Ask, name: string): Promise<void> {
-  if (ask.who.queues !== null) await visibleSchedule(ask, name)
+async function checkVisible(request: RouteRequest, name: string): Promise<void> {
+  if (request.who.queues !== null) await visibleSchedule(request, name)
 }
 
-async function setSchedule(ask: Ask<{ name: string }, unknown, shapes.ScheduleBody>): Promise<Response> {
-  const { holdfast, who, params, body } = ask
+async function setSchedule(
+  request: RouteRequest<{ name: string }, unknown, shapes.ScheduleBody>,
+): Promise<Answer<shapes.Schedule>> {
+  const { holdfast, who, params, body } = request
   const { type, ...options } = body
   demandQueue(who, body.queue ?? DEFAULT_QUEUE)
   if (who.queues !== null) {
-    // One of that name in another queue must not be taken over, nor may they learn that there is one. So those they make begin
-    // with the name of one of their queues, and others they change only when they see them.
+    // They must not take over a schedule of another queue, nor learn that it exists. So the names of new ones must begin with one
+    // of their queues, and existing ones can be changed only if visible to them.
     const known = (await holdfast.schedules()).find(({ name }) => name === params.name)
     const isTheirs = known !== undefined && maySee(who, known.queue)
     const isNamedTheirs = known === undefined && who.queues.some((queue) => params.name.startsWith(`${queue}:`))
     if (!isTheirs && !isNamedTheirs) {
       const names = who.queues.map((queue) => `${queue}:…`).join(', ')
-      throw new Refusal(403, 'forbidden', `${who.name} may not make a schedule of that name: begin it with ${names}`)
+      throw new Refusal(403, 'forbidden', `${who.name} may not create a schedule of that name: begin it with ${names}`)
     }
   }
   const wanted = { ...options, job: type } as unknown as ScheduleOptions
-  // Each is looked at and fired for as long as it is there; whoever runs the place may make any number.
+  // Each schedule costs upkeep as long as it exists. Only an admin of all queues may create any number.
   const isFree = can(who, 'admin') && who.queues === null
   const bound = isFree ? {} : { bound: { maker: who.principal, most: OF_ONE_MAX } }
-  return json(await show(ask, await holdfast.schedule(params.name, wanted, { by: who.actor, ...bound })))
+  return json(await show(request, await holdfast.schedule(params.name, wanted, { by: who.actor, ...bound })))
 }
 
 function pausing(verb: 'pause' | 'resume'): Route {
@@ -61,11 +66,11 @@ function pausing(verb: 'pause' | 'resume'): Route {
     name: `${verb}Schedule`,
     summary: verb === 'pause' ? 'Stops a schedule' : 'Lets a schedule fire again',
     answers: { 200: { description: 'The schedule', schema: shapes.schedule } },
-    answer: async (ask) => {
-      const { name } = ask.params
-      await checkVisible(ask, name)
-      await ask.holdfast[`${verb}Schedule`](name, { by: ask.who.actor })
-      return json(await show(ask, await visibleSchedule(ask, name)))
+    answer: async (request) => {
+      const { name } = request.params
+      await checkVisible(request, name)
+      await request.holdfast[`${verb}Schedule`](name, { by: request.who.actor })
+      return json(await show(request, await visibleSchedule(request, name)))
     },
   })
 }
@@ -77,9 +82,9 @@ export const scheduleRoutes: readonly Route[] = [
     name: 'listSchedules',
     summary: 'Every schedule with its next times',
     answers: { 200: { description: 'By name', schema: shapes.schedules } },
-    answer: async (ask) => {
-      const seen = (await ask.holdfast.schedules()).filter(({ queue }) => maySee(ask.who, queue))
-      return json({ schedules: await Promise.all(seen.map((schedule) => show(ask, schedule))) })
+    answer: async (request) => {
+      const seen = (await request.holdfast.schedules()).filter(({ queue }) => maySee(request.who, queue))
+      return json({ schedules: await Promise.all(seen.map((schedule) => show(request, schedule))) })
     },
   }),
   route({
@@ -87,7 +92,7 @@ export const scheduleRoutes: readonly Route[] = [
     method: 'PUT',
     path: '/v1/schedules/{name}',
     name: 'setSchedule',
-    summary: 'Makes a schedule, or changes the one of that name',
+    summary: 'Creates a schedule, or changes the one of that name',
     body: shapes.scheduleBody,
     answers: { 200: { description: 'The schedule', schema: shapes.schedule } },
     answer: setSchedule,
@@ -98,10 +103,10 @@ export const scheduleRoutes: readonly Route[] = [
     path: '/v1/schedules/{name}',
     name: 'removeSchedule',
     summary: 'Removes a schedule; the jobs it made stay',
-    answers: { 204: { description: 'It is gone', schema: null } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.name)
-      await ask.holdfast.unschedule(ask.params.name, { by: ask.who.actor })
+    answers: { 204: { description: 'It is removed', schema: null } },
+    answer: async (request) => {
+      await checkVisible(request, request.params.name)
+      await request.holdfast.unschedule(request.params.name, { by: request.who.actor })
       return new Response(null, { status: 204 })
     },
   }),
@@ -114,9 +119,9 @@ export const scheduleRoutes: readonly Route[] = [
     name: 'runSchedule',
     summary: "Enqueues one of a schedule's jobs now",
     answers: { 201: { description: 'The job', schema: enqueued } },
-    answer: async (ask) => {
-      await checkVisible(ask, ask.params.name)
-      return json(await ask.holdfast.runSchedule(ask.params.name, { by: ask.who.actor }), 201)
+    answer: async (request) => {
+      await checkVisible(request, request.params.name)
+      return json(await request.holdfast.runSchedule(request.params.name, { by: request.who.actor }), 201)
     },
   }),
 ]

@@ -3,34 +3,31 @@
 import { VERSION } from '../../version.js'
 import { isFor } from '../live.js'
 import { Refusal } from '../problem.js'
-import { type Ask, json, type Route, route } from '../route.js'
+import { json, type Route, type RouteRequest, route } from '../route.js'
 import * as shapes from '../schemas/operating.js'
 import { showWorker } from '../show.js'
 import { can, demandAllQueues, maySee } from '../who.js'
 
-const open = { method: 'GET' } as const
-const look = { method: 'GET' } as const
-
-async function metrics({ house: { settings }, who }: Ask): Promise<Response> {
+async function metrics({ context: { settings }, who }: RouteRequest): Promise<Response> {
   demandAllQueues(who, 'metrics')
   if (settings.metrics === null)
-    throw new Refusal(404, 'not_found', 'this server has no metrics: see the option `metrics`')
+    throw new Refusal(404, 'not_found', 'this server serves no metrics: see the option `metrics`')
   const text = await settings.metrics.render()
   return new Response(text, { headers: { 'content-type': settings.metrics.contentType } })
 }
 
-// A proxy that gathers the answer before it passes it on would hold events back.
+// A proxy that buffers the answer would delay events.
 const STREAM_HEADERS = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }
 
-async function events({ house, who, request, origin }: Ask): Promise<Response> {
-  // Nobody would ever read it, nor end it.
-  if (request.method === 'HEAD') return new Response(null, { headers: STREAM_HEADERS })
-  const readable = house.live.follow(who, {
+async function events({ context, who, http, origin }: RouteRequest): Promise<Response> {
+  // A stream for a HEAD request would never be read, nor closed.
+  if (http.method === 'HEAD') return new Response(null, { headers: STREAM_HEADERS })
+  const readable = context.live.follow(who, {
     address: origin.client ?? 'unknown',
-    signal: request.signal,
-    lastEventId: request.headers.get('last-event-id'),
+    signal: http.signal,
+    lastEventId: http.headers.get('last-event-id'),
     isWelcome: async () => {
-      const known = await house.gate.recheck(request, origin)
+      const known = await context.gate.recheck(http, origin)
       return known !== null && can(known, 'read')
     },
   })
@@ -39,39 +36,39 @@ async function events({ house, who, request, origin }: Ask): Promise<Response> {
 
 const probes: readonly Route[] = [
   route({
-    ...open,
+    method: 'GET',
     path: '/healthz',
     name: 'healthz',
-    summary: 'Whether this process lives',
+    summary: 'Whether this process is alive',
     answers: { 200: { description: 'It does', schema: shapes.ok } },
     answer: async () => json({ status: 'ok' }),
   }),
   route({
-    ...open,
+    method: 'GET',
     path: '/readyz',
     name: 'readyz',
     summary: 'Whether the store answers',
     answers: { 200: { description: 'It does', schema: shapes.ok } },
-    answer: async ({ house }) => {
-      await house.facts.ready()
+    answer: async ({ context }) => {
+      await context.facts.ready()
       return json({ status: 'ok' })
     },
   }),
   route({
-    ...open,
+    method: 'GET',
     path: '/openapi.json',
     name: 'openApi',
     summary: 'This document',
     answers: { 200: { description: 'OpenAPI 3.1', schema: shapes.document } },
-    answer: async ({ house, origin }) =>
-      new Response(house.openApi(origin.basePath), { headers: { 'content-type': 'application/json' } }),
+    answer: async ({ context, origin }) =>
+      new Response(context.openApi(origin.basePath), { headers: { 'content-type': 'application/json' } }),
   }),
 ]
 
 export const systemRoutes: readonly Route[] = [
   ...probes,
   route({
-    ...look,
+    method: 'GET',
     path: '/metrics',
     name: 'metrics',
     summary: 'Metrics for Prometheus',
@@ -79,20 +76,20 @@ export const systemRoutes: readonly Route[] = [
     answer: metrics,
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/workers',
     name: 'listWorkers',
     summary: 'The workers of every process',
     answers: { 200: { description: 'By id', schema: shapes.workers } },
-    answer: async ({ house, holdfast, who }) => {
+    answer: async ({ context, holdfast, who }) => {
       const workers = await holdfast.workers()
-      const nowMs = await house.facts.nowMs()
+      const nowMs = await context.facts.nowMs()
       const seen = workers.filter(({ queues }) => queues.some((queue) => maySee(who, queue)))
       return json({ workers: seen.map((worker) => showWorker(worker, who, nowMs)) })
     },
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/audit',
     name: 'audit',
     summary: 'Who changed what, newest first',
@@ -105,21 +102,21 @@ export const systemRoutes: readonly Route[] = [
     },
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/warnings',
     name: 'warnings',
-    summary: 'What an operator should know',
+    summary: 'Warnings for operators',
     answers: { 200: { description: 'The worst first', schema: shapes.warnings } },
-    answer: async ({ house, who }) => {
-      const warnings = await house.warnings.read()
+    answer: async ({ context, who }) => {
+      const warnings = await context.warnings.read()
       return json({ warnings: warnings.filter((warning) => isFor(warning, who)) })
     },
   }),
   route({
-    ...look,
+    method: 'GET',
     path: '/v1/events',
     name: 'events',
-    summary: 'What changes, as server-sent events: overview, warning, bulk',
+    summary: 'Changes as server-sent events: overview, warning, bulk',
     answers: { 200: { description: 'The stream', schema: null, contentType: 'text/event-stream' } },
     answer: events,
   }),
@@ -127,9 +124,9 @@ export const systemRoutes: readonly Route[] = [
     method: 'GET',
     path: '/v1/me',
     name: 'me',
-    summary: 'Who asks, and of what server',
-    answers: { 200: { description: 'You', schema: shapes.me } },
-    answer: async ({ house: { settings, facts }, who: { name, scopes, queues, via } }) => {
+    summary: 'The caller and the server',
+    answers: { 200: { description: 'The caller', schema: shapes.me } },
+    answer: async ({ context: { settings, facts }, who: { name, scopes, queues, via } }) => {
       const { environment, readOnly } = settings
       const { kind } = await facts.health()
       return json({ name, scopes, queues, via, environment, version: VERSION, store: kind, readOnly })

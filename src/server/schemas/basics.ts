@@ -1,8 +1,23 @@
-// The small parts that requests and answers are made of. Schemas say what something looks like; how large or how long it
-// may be is checked by the library, so that one message is right everywhere.
+// The small parts that requests and answers are made of. A schema says which fields there are. The library checks sizes and
+// ranges, so each rule and its message exist once.
+//
+// Each schema of this folder is annotated with the type of what it describes. The compiler holds the schema, the route that
+// answers with it, and the dashboard that reads it to this one type.
 
 import { z } from 'zod'
-import { DEAD_REASONS, JOB_STATES } from '../../core/states.js'
+import type { JobLimits } from '../../core/limits.js'
+import { DEAD_REASONS, type DeadReason, JOB_STATES, type JobState } from '../../core/states.js'
+
+/** A value after it went through JSON: dates are ISO strings. */
+export type Wire<T> = unknown extends T
+  ? T
+  : T extends Date
+    ? string
+    : T extends readonly (infer Entry)[]
+      ? readonly Wire<Entry>[]
+      : T extends object
+        ? { readonly [Key in keyof T]: Wire<T[Key]> | (Record<never, never> extends Pick<T, Key> ? undefined : never) }
+        : T
 
 type Text = z.ZodString
 type Whole = z.ZodInt
@@ -14,15 +29,13 @@ export const id: Text = z
   .meta({ description: 'A UUID in lower case', example: '0199c3a1-7f00-7000-8000-000000000001' })
 export const name: Text = z.string().max(200)
 export const whole: Whole = z.int()
-export const state: z.ZodEnum<{ [State in (typeof JOB_STATES)[number]]: State }> = z
-  .enum(JOB_STATES)
-  .meta({ id: 'JobState' })
-export const reason: z.ZodEnum<{ [Reason in (typeof DEAD_REASONS)[number]]: Reason }> = z
+export const state: z.ZodType<JobState> = z.enum(JOB_STATES).meta({ id: 'JobState' })
+export const reason: z.ZodType<DeadReason> = z
   .enum(DEAD_REASONS)
   .meta({ id: 'DeadReason', description: 'Why a job is dead' })
 
-/** A length of time as requests write it. */
-export const duration: z.ZodType = z
+/** A duration as requests write it. */
+export const duration: z.ZodType<number | string> = z
   .union([z.number(), z.string().max(40)])
   .meta({ id: 'Duration', description: "Such as '30s', '5m', '2h', '7d', or milliseconds", example: '30s' })
 
@@ -45,23 +58,23 @@ const retry: z.ZodType = z
   })
   .meta({ id: 'RetryOptions', description: 'How failed attempts are spaced' })
 
-/** The bounds of a job, in the library's option names. */
-interface LimitShape {
-  readonly maxAttempts: z.ZodOptional<Whole>
-  readonly retry: z.ZodOptional<z.ZodType>
-  readonly timeout: z.ZodOptional<z.ZodNullable<z.ZodType>>
-  readonly maxAge: z.ZodOptional<z.ZodNullable<z.ZodType>>
+/** The limits of a job as requests write them, in the library's option names. */
+interface LimitBody {
+  readonly maxAttempts?: number | undefined
+  readonly retry?: unknown
+  readonly timeout?: number | string | null | undefined
+  readonly maxAge?: number | string | null | undefined
 }
 
-export const limitShape: LimitShape = {
+export const limitShape: { [Name in keyof Required<LimitBody>]: z.ZodOptional<z.ZodType<LimitBody[Name]>> } = {
   maxAttempts: whole.optional(),
   retry: retry.optional(),
   timeout: duration.nullable().optional(),
   maxAge: duration.nullable().optional(),
 }
 
-/** A bound as the store keeps it. */
-export const limits: z.ZodType = z
+/** The limits of a job as the store keeps them. */
+export const limits: z.ZodType<Wire<JobLimits>> = z
   .object({
     maxAttempts: whole.optional(),
     retry: z
@@ -77,10 +90,10 @@ export const limits: z.ZodType = z
   })
   .meta({ id: 'JobLimits' })
 
-/** Parts of a query that may be left out. */
-export type MaybeName = z.ZodOptional<Text>
-export type MaybeText = z.ZodOptional<z.ZodType<string>>
-export type MaybeWhole = z.ZodOptional<z.ZodType<number>>
+/** A query: texts and whole numbers, all of which may be left out. */
+export type Query<Texts extends string, Wholes extends string = never> = z.ZodObject<
+  { [Name in Texts]: z.ZodOptional<z.ZodType<string>> } & { [Name in Wholes]: z.ZodOptional<z.ZodType<number>> }
+>
 
 export const idParams: z.ZodObject<{ id: Text }> = z.strictObject({ id })
 export const nameParams: z.ZodObject<{ name: Text }> = z.strictObject({ name })

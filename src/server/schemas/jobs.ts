@@ -1,25 +1,33 @@
 // Jobs as requests write them and answers show them.
 
 import { z } from 'zod'
+import { type Explanation, REASON_CODES } from '../../core/explain.js'
+import type { JobSummary as CoreSummary, JobView } from '../../core/job.js'
+import type { StoredError } from '../../core/json.js'
+import type { JobState } from '../../core/states.js'
 import {
   duration,
   filterText,
   id,
   limitShape,
-  type MaybeName,
-  type MaybeText,
-  type MaybeWhole,
   name,
+  type Query,
   reason,
   state,
   time,
+  type Wire,
   whole,
   wholeText,
 } from './basics.js'
 
-const error = z
+export type JobError = Wire<StoredError>
+
+const error: z.ZodType<JobError> = z
   .object({ name: z.string(), message: z.string(), code: z.string().optional(), stack: z.string().optional() })
   .meta({ id: 'JobError' })
+
+/** A job in a list. */
+export type JobSummary = Wire<CoreSummary>
 
 const summaryShape = {
   id,
@@ -47,9 +55,15 @@ const summaryShape = {
   schedule: z.object({ name: z.string(), tick: time }).nullable(),
 }
 
-const jobSummary: z.ZodType = z.object(summaryShape).meta({ id: 'JobSummary' })
+const jobSummary: z.ZodType<JobSummary> = z.object(summaryShape).meta({ id: 'JobSummary' })
 
-export const jobView: z.ZodType = z
+/** Everything about one job. */
+export interface Job extends Wire<JobView> {
+  /** Where values were masked, as `payload.user.password`. */
+  readonly redacted: readonly string[]
+}
+
+export const job: z.ZodType<Job> = z
   .object({
     ...summaryShape,
     payload: z.unknown(),
@@ -64,16 +78,25 @@ export const jobView: z.ZodType = z
   })
   .meta({ id: 'Job' })
 
-/** Where a page ended: an id, or one that is sealed. */
+/** Where a page ended: an id, or an encrypted one. */
 const cursor = z.string().max(200)
 
-export const jobPage: z.ZodType = z.object({
+export interface JobPage {
+  readonly jobs: readonly JobSummary[]
+  readonly cursor: string | null
+  readonly searched: number | null
+  readonly searchedTo: string | null
+}
+
+export const jobPage: z.ZodType<JobPage> = z.object({
   jobs: z.array(jobSummary),
   cursor: cursor.nullable().meta({ description: 'Give it to the next request; null at the end' }),
   searched: whole
     .nullable()
-    .meta({ description: 'How many jobs were looked through; null for a key kept to some queues' }),
-  searchedTo: time.nullable(),
+    .meta({ description: 'How many jobs were searched; null for a key limited to some queues' }),
+  searchedTo: time
+    .nullable()
+    .meta({ description: 'When the oldest of them was created, if the search stopped before the end' }),
 })
 
 const enqueueShape = {
@@ -90,12 +113,16 @@ const enqueueShape = {
   tags: z.array(z.string().max(200)).max(64).optional(),
 }
 
-/** What the route itself looks at; the rest are the library's options. */
-export interface NewJobBody {
-  readonly type: string
+/** What the routes and the dashboard use of it; the rest are the library's options. */
+export interface CloneBody {
   readonly payload?: unknown
   readonly queue?: string | undefined
+  readonly delay?: number | string | undefined
   readonly after?: string | readonly string[] | undefined
+}
+
+export interface NewJobBody extends CloneBody {
+  readonly type: string
 }
 
 export const newJob: z.ZodType<NewJobBody> = z
@@ -106,12 +133,26 @@ export const newJobs: z.ZodType<{ readonly jobs: readonly NewJobBody[] }> = z.st
   jobs: z.array(newJob).min(1).max(5_000),
 })
 
-export const enqueued: z.ZodType = z.object({ id, created: z.boolean(), state }).meta({ id: 'Enqueued' })
-
-export type CloneBody = Omit<NewJobBody, 'type'>
 export const clone: z.ZodType<CloneBody> = z.strictObject({ payload: z.unknown().optional(), ...enqueueShape })
 
-export const changes: z.ZodType = z.strictObject({
+export interface Enqueued {
+  readonly id: string
+  readonly created: boolean
+  readonly state: JobState
+}
+
+export const enqueued: z.ZodType<Enqueued> = z.object({ id, created: z.boolean(), state }).meta({ id: 'Enqueued' })
+export const enqueuedMany: z.ZodType<{ readonly jobs: readonly Enqueued[] }> = z.object({ jobs: z.array(enqueued) })
+
+/** What may be changed of a job that waits. */
+export interface ChangesBody {
+  readonly priority?: number | undefined
+  readonly runAt?: string | null | undefined
+  readonly delay?: number | string | undefined
+  readonly payload?: unknown
+}
+
+export const changes: z.ZodType<ChangesBody> = z.strictObject({
   priority: whole.optional(),
   runAt: z.string().max(60).nullable().optional(),
   delay: duration.optional(),
@@ -120,27 +161,53 @@ export const changes: z.ZodType = z.strictObject({
 
 export const nothing: z.ZodType = z.strictObject({})
 
-export const listQuery: z.ZodObject<{ filter: MaybeText; limit: MaybeWhole; cursor: MaybeName }> = z.strictObject({
+export const listQuery: Query<'filter' | 'cursor', 'limit'> = z.strictObject({
   filter: filterText.optional(),
   limit: wholeText.optional(),
   cursor: cursor.optional(),
 })
 
-export const countQuery: z.ZodObject<{ filter: MaybeText; max: MaybeWhole }> = z.strictObject({
+export const countQuery: Query<'filter', 'max'> = z.strictObject({
   filter: filterText.optional(),
   max: wholeText.optional(),
 })
 
-export const count: z.ZodType = z.object({ count: whole, exact: z.boolean() })
+export interface Count {
+  readonly count: number
+  readonly exact: boolean
+}
 
-export const explanation: z.ZodType = z.object({
+export const count: z.ZodType<Count> = z.object({ count: whole, exact: z.boolean() })
+
+export type { Explanation }
+
+export const explanation: z.ZodType<Explanation> = z.object({
   state,
   summary: z.string(),
-  reasons: z.array(z.object({ code: z.string(), text: z.string(), facts: z.record(z.string(), z.unknown()) })),
+  reasons: z.array(
+    z.object({ code: z.enum(REASON_CODES), text: z.string(), facts: z.record(z.string(), z.unknown()) }),
+  ),
   next: z.array(z.string()),
 })
 
-export const moved: z.ZodType = z.object({ id, state })
-export const cancelled: z.ZodType = z.object({ id, result: z.enum(['cancelled', 'asked']) })
-export const requeued: z.ZodType = z.object({ id, state: z.literal('ready'), requeues: whole })
-export const enqueuedMany: z.ZodType = z.object({ jobs: z.array(enqueued) })
+/** Where a job is after an action. */
+export interface Moved {
+  readonly id: string
+  readonly state: JobState
+}
+
+export const moved: z.ZodType<Moved> = z.object({ id, state })
+export const cancelled: z.ZodType<{ readonly id: string; readonly result: 'cancelled' | 'asked' }> = z.object({
+  id,
+  result: z.enum(['cancelled', 'asked']),
+})
+
+export interface Requeued extends Moved {
+  readonly requeues: number
+}
+
+export const requeued: z.ZodType<Requeued> = z.object({
+  id,
+  state: z.literal('ready'),
+  requeues: whole.meta({ description: 'How many times the job was requeued, this time included' }),
+})

@@ -1,18 +1,27 @@
 // Bulk actions, schedules, workers, the audit log, keys, sessions, warnings.
 
 import { z } from 'zod'
-import { BULK_ACTIONS, type BulkAction, KEY_SCOPES } from '../../core/operating.js'
-import { VIAS } from '../who.js'
+import type { ScheduleView, WorkerJob, WorkerView } from '../../core/job.js'
+import {
+  type ApiKey,
+  BULK_ACTIONS,
+  type BulkAction,
+  type BulkView,
+  type AuditEntry as CoreEntry,
+  KEY_SCOPES,
+  type KeyScope,
+} from '../../core/operating.js'
+import { VIAS, type Who } from '../who.js'
 import {
   duration,
   filter,
   id,
   limitShape,
   limits,
-  type MaybeName,
-  type MaybeWhole,
   name,
+  type Query,
   time,
+  type Wire,
   whole,
   wholeText,
 } from './basics.js'
@@ -21,10 +30,10 @@ const pace = {
   all: z
     .boolean()
     .optional()
-    .meta({ description: 'True when every job is meant: needed with a filter that leaves none out' }),
+    .meta({ description: 'True when every job is meant: required with a filter that matches every job' }),
   expected: whole
     .optional()
-    .meta({ description: 'How many jobs it is about, as a dry run said in `can`. When more match, nothing is done' }),
+    .meta({ description: 'How many jobs it may change, as `can` of a dry run. When more match, nothing is done' }),
   perSecond: whole.nullable().optional(),
   limit: whole.optional(),
   dryRun: z.boolean().optional(),
@@ -54,7 +63,14 @@ export const requeueMany: z.ZodType<RequeueManyBody> = z.strictObject({
   ...pace,
 })
 
-export const bulk: z.ZodType = z
+/** A bulk action. Its filter is text in the filter language. */
+export interface Bulk extends Wire<Omit<BulkView, 'filter' | 'expected'>> {
+  readonly filter: string
+  /** How many jobs matched when it was started; null when that was not counted. */
+  readonly expected: number | null
+}
+
+export const bulk: z.ZodType<Bulk> = z
   .object({
     id,
     action: z.enum(BULK_ACTIONS),
@@ -73,12 +89,22 @@ export const bulk: z.ZodType = z
   })
   .meta({ id: 'Bulk' })
 
-export const bulks: z.ZodType = z.object({ bulks: z.array(bulk) })
-export const dryRun: z.ZodType = z.object({ matches: whole, can: whole, exact: z.boolean() }).meta({ id: 'DryRun' })
+export const bulks: z.ZodType<{ readonly bulks: readonly Bulk[] }> = z.object({ bulks: z.array(bulk) })
 
-export const limitQuery: z.ZodObject<{ limit: MaybeWhole }> = z.strictObject({ limit: wholeText.optional() })
+/** What a bulk action would do: how many jobs match, and how many of them it can change. */
+export interface DryRun {
+  readonly matches: number
+  readonly can: number
+  readonly exact: boolean
+}
 
-/** What the route itself looks at; the rest are the library's options. */
+export const dryRun: z.ZodType<DryRun> = z
+  .object({ matches: whole, can: whole, exact: z.boolean() })
+  .meta({ id: 'DryRun' })
+
+export const limitQuery: Query<never, 'limit'> = z.strictObject({ limit: wholeText.optional() })
+
+/** What the route itself uses; the rest are the library's options. */
 export interface ScheduleBody {
   readonly type: string
   readonly queue?: string | undefined
@@ -97,7 +123,14 @@ export const scheduleBody: z.ZodType<ScheduleBody> = z.strictObject({
   overlap: z.enum(['allow', 'skip']).optional(),
 })
 
-export const schedule: z.ZodType = z
+/** A schedule with its next times. */
+export interface Schedule extends Wire<Omit<ScheduleView, 'payload'>> {
+  readonly payload: unknown
+  readonly redacted: readonly string[]
+  readonly next: readonly string[]
+}
+
+export const schedule: z.ZodType<Schedule> = z
   .object({
     name: z.string(),
     cron: z.string(),
@@ -121,9 +154,18 @@ export const schedule: z.ZodType = z
   })
   .meta({ id: 'Schedule' })
 
-export const schedules: z.ZodType = z.object({ schedules: z.array(schedule) })
+export const schedules: z.ZodType<{ readonly schedules: readonly Schedule[] }> = z.object({
+  schedules: z.array(schedule),
+})
 
-export const workers: z.ZodType = z.object({
+/** A worker, and the jobs it runs that the caller may see. */
+export interface Worker extends Wire<Omit<WorkerView, 'jobs'>> {
+  readonly jobs: readonly (Omit<WorkerJob, 'startedAtMs'> & { readonly startedAt: string })[]
+  readonly heartbeatAgeMs: number
+  readonly live: boolean
+}
+
+export const workers: z.ZodType<{ readonly workers: readonly Worker[] }> = z.object({
   workers: z.array(
     z
       .object({
@@ -146,13 +188,7 @@ export const workers: z.ZodType = z.object({
   ),
 })
 
-export const auditQuery: z.ZodObject<{
-  before: MaybeWhole
-  limit: MaybeWhole
-  actor: MaybeName
-  action: MaybeName
-  job: MaybeName
-}> = z.strictObject({
+export const auditQuery: Query<'actor' | 'action' | 'job', 'before' | 'limit'> = z.strictObject({
   before: wholeText.optional(),
   limit: wholeText.optional(),
   actor: z.string().max(200).optional(),
@@ -160,7 +196,14 @@ export const auditQuery: z.ZodObject<{
   job: id.optional(),
 })
 
-export const audit: z.ZodType = z.object({
+export type AuditEntry = Wire<CoreEntry>
+
+export interface AuditPage {
+  readonly entries: readonly AuditEntry[]
+  readonly next: number | null
+}
+
+export const audit: z.ZodType<AuditPage> = z.object({
   entries: z.array(
     z
       .object({
@@ -177,7 +220,17 @@ export const audit: z.ZodType = z.object({
   next: whole.nullable(),
 })
 
-export const warnings: z.ZodType = z.object({
+export interface Warning {
+  readonly code: string
+  readonly level: 'error' | 'warning' | 'note'
+  readonly text: string
+  /** The queue it is about; null when it is about the system. */
+  readonly queue: string | null
+  /** What to do about it. */
+  readonly next: string
+}
+
+export const warnings: z.ZodType<{ readonly warnings: readonly Warning[] }> = z.object({
   warnings: z.array(
     z
       .object({
@@ -201,7 +254,7 @@ export const newKey: z.ZodType = z.strictObject({
   expiresAt: z.string().max(60).nullable().optional(),
 })
 
-export const apiKey: z.ZodType = z
+export const apiKey: z.ZodType<Wire<ApiKey>> = z
   .object({
     id: z.string(),
     name: z.string(),
@@ -214,10 +267,21 @@ export const apiKey: z.ZodType = z
   })
   .meta({ id: 'ApiKey' })
 
-export const apiKeys: z.ZodType = z.object({ keys: z.array(apiKey) })
-export const createdKey: z.ZodType = z.object({ key: apiKey, secret: z.string() })
+export const apiKeys: z.ZodType<{ readonly keys: readonly Wire<ApiKey>[] }> = z.object({ keys: z.array(apiKey) })
+export const createdKey: z.ZodType<{ readonly key: Wire<ApiKey>; readonly secret: string }> = z.object({
+  key: apiKey,
+  secret: z.string(),
+})
 
-export const me: z.ZodType = z.object({
+/** Who the caller is, and what server they talk to. */
+export interface Me extends Pick<Who, 'name' | 'scopes' | 'queues' | 'via'> {
+  readonly environment: { readonly name: string; readonly colour: string | null } | null
+  readonly version: string
+  readonly store: 'memory' | 'postgres' | 'redis'
+  readonly readOnly: boolean
+}
+
+export const me: z.ZodType<Me> = z.object({
   name: z.string(),
   scopes: z.array(z.enum(KEY_SCOPES)),
   queues: z.array(z.string()).nullable(),
@@ -232,7 +296,10 @@ export interface SignInBody {
   readonly token: string
 }
 export const signIn: z.ZodType<SignInBody> = z.strictObject({ token: z.string().min(1).max(600) })
-export const signedIn: z.ZodType = z.object({ name: z.string(), scopes: z.array(z.enum(KEY_SCOPES)) })
+export const signedIn: z.ZodType<{ readonly name: string; readonly scopes: readonly KeyScope[] }> = z.object({
+  name: z.string(),
+  scopes: z.array(z.enum(KEY_SCOPES)),
+})
 
-export const ok: z.ZodType = z.object({ status: z.literal('ok') })
+export const ok: z.ZodType<{ readonly status: 'ok' }> = z.object({ status: z.literal('ok') })
 export const document: z.ZodType = z.record(z.string(), z.unknown())

@@ -1,18 +1,14 @@
 // Queues, series and groups of dead jobs.
 
 import { z } from 'zod'
-import {
-  duration,
-  id,
-  limitShape,
-  limits,
-  type MaybeName,
-  type MaybeWhole,
-  name,
-  time,
-  whole,
-  wholeText,
-} from './basics.js'
+import type { QueueSettings as CoreSettings, QueueView } from '../../core/job.js'
+import type {
+  DeadGroup as CoreGroup,
+  QueueOverview as CoreOverview,
+  SeriesPoint as CorePoint,
+  Depth,
+} from '../../core/operating.js'
+import { duration, id, limitShape, limits, name, type Query, time, type Wire, whole, wholeText } from './basics.js'
 
 const depth = {
   blocked: whole,
@@ -23,15 +19,21 @@ const depth = {
   dead: whole,
 }
 
-const settings = z.object({ limits, retentionMs: z.number().optional() }).meta({ id: 'QueueSettings' })
+export type QueueSettings = Wire<CoreSettings>
 
-export const queueView: z.ZodType = z.object({ name: z.string(), paused: z.boolean(), settings })
+const settings: z.ZodType<QueueSettings> = z
+  .object({ limits, retentionMs: z.number().optional() })
+  .meta({ id: 'QueueSettings' })
 
-export const queueOverview: z.ZodType = z
+const queueShape = { name: z.string(), paused: z.boolean(), settings }
+
+export const queueView: z.ZodType<Wire<QueueView>> = z.object(queueShape)
+
+export type QueueOverview = Wire<CoreOverview>
+
+export const queueOverview: z.ZodType<QueueOverview> = z
   .object({
-    name: z.string(),
-    paused: z.boolean(),
-    settings,
+    ...queueShape,
     ...depth,
     oldestAgeS: z.number(),
     workers: whole,
@@ -42,15 +44,29 @@ export const queueOverview: z.ZodType = z
   })
   .meta({ id: 'QueueOverview' })
 
-export const overview: z.ZodType = z
+export interface Overview {
+  readonly queues: readonly QueueOverview[]
+  readonly total: number
+  readonly exact: boolean
+  readonly now: string
+}
+
+export const overview: z.ZodType<Overview> = z
   .object({ queues: z.array(queueOverview), total: whole, exact: z.boolean(), now: time })
   .meta({ id: 'Overview' })
 
 export const queueOptions: z.ZodType = z.strictObject({ ...limitShape, retention: duration.optional() })
 
-export const paused: z.ZodType = z.object({ name: z.string(), paused: z.boolean() })
+export const paused: z.ZodType<Pick<QueueView, 'name' | 'paused'>> = z.object({ name: z.string(), paused: z.boolean() })
 
-export const stats: z.ZodType = z.object({
+interface Stats extends Depth {
+  readonly queue: string | null
+  readonly oldest_age_s: number
+  readonly attempts_p99: number
+  readonly exact: boolean
+}
+
+export const stats: z.ZodType<Stats> = z.object({
   queue: z.string().nullable(),
   ...depth,
   oldest_age_s: z.number(),
@@ -58,18 +74,20 @@ export const stats: z.ZodType = z.object({
   exact: z.boolean(),
 })
 
-export const queuesQuery: z.ZodObject<{ offset: MaybeWhole }> = z.strictObject({ offset: wholeText.optional() })
+export const queuesQuery: Query<never, 'offset'> = z.strictObject({ offset: wholeText.optional() })
 
-export const queueQuery: z.ZodObject<{ queue: MaybeName }> = z.strictObject({ queue: name.optional() })
+export const queueQuery: Query<'queue'> = z.strictObject({ queue: name.optional() })
 
 const durationText = z.string().max(40)
-export const seriesQuery: z.ZodObject<{ queue: MaybeName; since: MaybeName; step: MaybeName }> = z.strictObject({
+export const seriesQuery: Query<'queue' | 'since' | 'step'> = z.strictObject({
   queue: name.optional(),
   since: durationText.optional(),
   step: durationText.optional(),
 })
 
-export const series: z.ZodType = z.object({
+export type SeriesPoint = Wire<CorePoint>
+
+export const series: z.ZodType<{ readonly points: readonly SeriesPoint[] }> = z.object({
   points: z.array(
     z.object({
       at: time,
@@ -88,12 +106,17 @@ export const series: z.ZodType = z.object({
   ),
 })
 
-export const groupsQuery: z.ZodObject<{ queue: MaybeName; limit: MaybeWhole }> = z.strictObject({
+export const groupsQuery: Query<'queue', 'limit'> = z.strictObject({
   queue: name.optional(),
   limit: wholeText.optional(),
 })
 
-export const groups: z.ZodType = z.object({
+/** Dead jobs that died of the same error. */
+export interface DeadGroup extends Wire<Omit<CoreGroup, 'isExact'>> {
+  readonly exact: boolean
+}
+
+export const groups: z.ZodType<{ readonly groups: readonly DeadGroup[] }> = z.object({
   groups: z.array(
     z
       .object({

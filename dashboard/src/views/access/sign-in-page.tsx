@@ -1,9 +1,10 @@
-// Shown when the server does not know us: paste the token it printed at its start.
+// The sign-in: paste the token that the server printed when it started.
 
 import { type FormEvent, type ReactNode, useState } from 'react'
 import { isSignedIn } from '../../api/health.js'
 import { ApiError, change, messageOf } from '../../api/request.js'
 import { refreshAll } from '../../api/resource.js'
+import type { SignInBody } from '../../api/types.js'
 import { Button } from '../../parts/button.js'
 import { Command } from '../../parts/copy.js'
 import { Field } from '../../parts/field.js'
@@ -18,12 +19,13 @@ export function SignInPage(): ReactNode {
     setBusy(true)
     setProblem(null)
     try {
-      await change('POST', 'v1/session', { token: tokenOf(token) })
+      const body: SignInBody = { token: tokenOf(token) }
+      await change('POST', 'v1/session', body)
       isSignedIn.set(true)
       refreshAll()
     } catch (error) {
       const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
-      setProblem(isRefused ? 'This token is not known, or it has run out.' : messageOf(error))
+      setProblem(isRefused ? 'This token is unknown or expired.' : messageOf(error))
     } finally {
       setBusy(false)
     }
@@ -52,8 +54,8 @@ export function SignInPage(): ReactNode {
         <details>
           <summary>Where is the token?</summary>
           <p>
-            In the terminal, on the line with the address. A server that was started without one makes a new one each
-            time:
+            In the terminal, on the line with the address. A server without a configured token prints a new one each
+            time it starts:
           </p>
           <Command text="npx holdfast server" />
         </details>

@@ -1,4 +1,4 @@
-// Shown when the server or its store does not answer: what is wrong, what to check, and healing by itself.
+// Shown when the server or its store does not answer: what is wrong, what to check, and when it tries again.
 
 import { type ReactNode, useEffect, useState } from 'react'
 import { type Outage, outage } from '../../api/health.js'
@@ -13,8 +13,8 @@ import { durationText } from '../../time/format.js'
 /** The wait before each try; the last repeats. */
 const WAITS_S = [1, 2, 3, 5, 8, 10] as const
 
-/** Asks whether the store answers again, and when it does puts the page back as it was. */
-function useHealing(): { readonly tries: number; readonly leftS: number; tryNow(): void } {
+/** Checks whether the store answers again, and then restores the page. */
+function useRecovery(): { readonly leftS: number; tryNow(): void } {
   const current = useObservable(outage)
   const isOut = current !== null
   const [tries, setTries] = useState(0)
@@ -30,7 +30,7 @@ function useHealing(): { readonly tries: number; readonly leftS: number; tryNow(
     setLeftS(WAITS_S[Math.min(tries + 1, WAITS_S.length - 1)]!)
     void probe()
   }, [isOut, leftS, tries])
-  return { tries, leftS: Math.max(0, leftS), tryNow: () => setLeftS(0) }
+  return { leftS: Math.max(0, leftS), tryNow: () => setLeftS(0) }
 }
 
 async function probe(): Promise<void> {
@@ -40,7 +40,7 @@ async function probe(): Promise<void> {
     outage.set(null)
     refreshAll()
   } catch {
-    // Still away; the next try comes.
+    // Still down; it tries again.
   }
 }
 
@@ -49,7 +49,7 @@ const ADVICE: Readonly<
 > = {
   store: {
     title: 'The store does not answer',
-    text: 'The server is there, its database is not. Workers keep their jobs and go on when it is back; nothing is lost.',
+    text: 'The server is running, but its database does not answer. Workers keep their jobs and continue when it is back. Nothing is lost.',
     checks: [
       'Is the database up, and does it take connections?',
       'Was its address or its password changed?',
@@ -59,7 +59,7 @@ const ADVICE: Readonly<
   },
   server: {
     title: 'The server does not answer',
-    text: 'This page cannot reach the Holdfast server. Workers do not need it: jobs go on running.',
+    text: 'This page cannot reach the Holdfast server. Workers do not need it: jobs keep running.',
     checks: [
       'Is its process running?',
       'Is a proxy in between, and does it reach the server?',
@@ -70,7 +70,7 @@ const ADVICE: Readonly<
 }
 
 export function UnreachablePage({ current }: { readonly current: Outage }): ReactNode {
-  const { tries, leftS, tryNow } = useHealing()
+  const { leftS, tryNow } = useRecovery()
   const advice = ADVICE[current.who]
   return (
     <main className="gate">
@@ -93,8 +93,7 @@ export function UnreachablePage({ current }: { readonly current: Outage }): Reac
         <div className="gate-foot">
           <span className="spinner" aria-hidden="true" />
           <span role="status">
-            For {durationText(Date.now() - current.sinceMs)}, {tries === 0 ? 'first try' : `try ${tries + 1}`} in{' '}
-            {leftS} s. This page comes back by itself.
+            Down for {durationText(Date.now() - current.sinceMs)}. Next try in {leftS} s. This page recovers by itself.
           </span>
           <Button onClick={tryNow}>Try now</Button>
         </div>
@@ -103,9 +102,9 @@ export function UnreachablePage({ current }: { readonly current: Outage }): Reac
   )
 }
 
-/** For an outage that has only begun: the page stays, with a line on top. */
+/** For an outage that has just begun: the page stays, with a line on top. */
 export function OutageLine(): ReactNode {
-  const { leftS } = useHealing()
+  const { leftS } = useRecovery()
   return (
     <div className="outage-line" role="status">
       <span className="spinner" aria-hidden="true" />

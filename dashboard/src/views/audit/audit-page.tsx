@@ -2,10 +2,9 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
-import { readAudit } from '../../api/read.js'
 import { messageOf, request } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
-import type { AuditEntry } from '../../api/types.js'
+import type { AuditEntry, AuditPage as AuditPageBody } from '../../api/types.js'
 import { jobPath, withQuery } from '../../links.js'
 import { useParameters } from '../../parameters.js'
 import { toast } from '../../parts/announce.js'
@@ -31,10 +30,8 @@ export function AuditPage(): ReactNode {
 }
 
 function Lines({ path }: { readonly path: string }): ReactNode {
-  const { value, error, refresh } = useResource(path, { everyMs: 10_000, read: readAudit })
-  const [older, setOlder] = useState<{ readonly entries: readonly AuditEntry[]; readonly next: number | null } | null>(
-    null,
-  )
+  const { value, error, refresh } = useResource<AuditPageBody>(path, { everyMs: 10_000 })
+  const [older, setOlder] = useState<AuditPageBody | null>(null)
   const [isBusy, setBusy] = useState(false)
   if (value === null) return error === null ? <Waiting /> : <Failed error={error} onRetry={refresh} />
   const known = new Set(value.entries.map(({ line }) => line))
@@ -43,7 +40,7 @@ function Lines({ path }: { readonly path: string }): ReactNode {
   const load = async () => {
     setBusy(true)
     try {
-      const page = readAudit(await request(`${path}&before=${next}`))
+      const page = await request<AuditPageBody>(`${path}&before=${next}`)
       setOlder({ entries: [...(older?.entries ?? []), ...page.entries], next: page.next })
     } catch (cause) {
       toast('failed', messageOf(cause))
@@ -53,8 +50,8 @@ function Lines({ path }: { readonly path: string }): ReactNode {
   }
   if (lines.length === 0) {
     return (
-      <Empty icon="audit" title="Nothing is recorded here">
-        Every change an operator makes, here, over HTTP or in the terminal, leaves a line with its name.
+      <Empty icon="audit" title="No entries">
+        Every change that an operator makes, in the dashboard, over HTTP or in the terminal, is recorded here.
       </Empty>
     )
   }

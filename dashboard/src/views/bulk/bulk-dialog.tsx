@@ -1,4 +1,4 @@
-// A bulk action from the question to the end: how many it would change, a confirmation, its progress.
+// A bulk action: how many jobs it would change, a confirmation, its progress.
 
 import { type ReactNode, useState } from 'react'
 import type { BulkAction, JobSummary } from '../../api/types.js'

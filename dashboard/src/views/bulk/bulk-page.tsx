@@ -1,9 +1,8 @@
-// Bulk actions: what is under way and what was done.
+// Bulk actions in progress and in the past.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { useRights } from '../../api/looks.js'
-import { readBulks } from '../../api/read.js'
+import { useRights } from '../../api/answers.js'
 import { useResource } from '../../api/resource.js'
 import type { Bulk } from '../../api/types.js'
 import { jobsPath } from '../../links.js'
@@ -13,7 +12,7 @@ import { Page } from '../../shell/page.js'
 import { BulkFigures, CancelBulk, isGoing } from './bulk-progress.js'
 
 export function BulkPage(): ReactNode {
-  const { value, error, refresh } = useResource('v1/bulk', { everyMs: 2_000, read: readBulks })
+  const { value, error, refresh } = useResource<{ readonly bulks: readonly Bulk[] }>('v1/bulk', { everyMs: 2_000 })
   return (
     <Page title="Bulk actions">
       {value === null ? (
@@ -22,17 +21,17 @@ export function BulkPage(): ReactNode {
         ) : (
           <Failed error={error} onRetry={refresh} />
         )
-      ) : value.length === 0 ? (
+      ) : value.bulks.length === 0 ? (
         <Empty
           icon="bulk"
-          title="No bulk action yet"
+          title="No bulk actions yet"
           command="npx holdfast dlq requeue --filter 'error:timeout' --dry-run"
         >
           Filter the jobs, select all that match, and requeue, cancel or discard them. Progress and history appear here.
         </Empty>
       ) : (
         <div className="stack-list">
-          {value.slice(0, 100).map((bulk) => (
+          {value.bulks.slice(0, 100).map((bulk) => (
             <BulkRow key={bulk.id} bulk={bulk} />
           ))}
         </div>
@@ -51,7 +50,7 @@ function BulkRow({ bulk }: { readonly bulk: Bulk }): ReactNode {
           {bulk.state}
         </span>
         <span className="card-note">
-          by {bulk.actor}, <Time at={bulk.createdAt} />
+          by {bulk.by}, <Time at={bulk.createdAt} />
         </span>
         {operate && isGoing(bulk) ? <CancelBulk bulk={bulk} /> : null}
       </header>

@@ -1,8 +1,7 @@
-// A bulk action under way. It runs in the server: the dialog may be closed.
+// A bulk action in progress. It runs on the server: the dialog may be closed.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { readBulk } from '../../api/read.js'
 import { change } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
 import type { Bulk } from '../../api/types.js'
@@ -20,7 +19,7 @@ export function isGoing({ state }: Bulk): boolean {
 }
 
 export function BulkProgress({ id, onClose }: { readonly id: string; readonly onClose: () => void }): ReactNode {
-  const bulk = useResource(`v1/bulk/${segment(id)}`, { everyMs: 1_000, read: readBulk }).value
+  const bulk = useResource<Bulk>(`v1/bulk/${segment(id)}`, { everyMs: 1_000 }).value
   return (
     <Dialog
       title={bulk === null ? 'Bulk action' : `${ACTION_WORDS[bulk.action]}: ${bulk.state}`}
@@ -29,15 +28,14 @@ export function BulkProgress({ id, onClose }: { readonly id: string; readonly on
         <>
           {bulk !== null && isGoing(bulk) ? <CancelBulk bulk={bulk} /> : null}
           <Button kind="primary" onClick={onClose}>
-            {bulk !== null && isGoing(bulk) ? 'Go on in the background' : 'Close'}
+            {bulk !== null && isGoing(bulk) ? 'Continue in the background' : 'Close'}
           </Button>
         </>
       }
     >
       {bulk === null ? <Waiting rows={2} /> : <BulkFigures bulk={bulk} />}
       <p className="faint">
-        It runs in the server, also when this page is closed. All of them are under{' '}
-        <Link href="/bulk">Bulk actions</Link>.
+        It runs on the server, even if you close this page. <Link href="/bulk">Bulk actions</Link> shows all of them.
       </p>
     </Dialog>
   )
@@ -71,7 +69,7 @@ export function CancelBulk({ bulk }: { readonly bulk: Bulk }): ReactNode {
   const stop = () => run(() => change('POST', `v1/bulk/${segment(bulk.id)}/cancel`), 'The bulk action is stopped')
   return (
     <Button kind="quiet" isBusy={isBusy} onClick={() => void stop()}>
-      Stop it
+      Stop
     </Button>
   )
 }

@@ -1,10 +1,9 @@
-// Before a bulk action on all that match: the server counts, a person confirms.
+// Before a bulk action on all matching jobs: the server counts them, a person confirms.
 
 import { type ReactNode, useEffect, useState } from 'react'
-import { readDryRun } from '../../api/read.js'
 import { change, messageOf } from '../../api/request.js'
-import type { BulkAction, DryRun } from '../../api/types.js'
-import { ACTION_WORDS } from '../../job-actions.js'
+import type { Bulk, BulkAction, BulkBody, DryRun } from '../../api/types.js'
+import { ACTION_WORDS, DONE_WORDS } from '../../job-actions.js'
 import { countOf, wholeText } from '../../numbers.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -13,13 +12,13 @@ import { Field } from '../../parts/field.js'
 import { Icon } from '../../parts/icons.js'
 import { RateField } from './rate-field.js'
 
-/** From here on, what cannot be taken back asks for the number to be typed. */
+/** From this many jobs on, an action that cannot be undone asks for the number to be typed. */
 const TYPED_FROM = 1_000
 
 const EFFECTS: Readonly<Record<BulkAction, string>> = {
   requeue: 'Dead jobs among them become ready again, with their attempts counted from zero.',
-  cancel: 'Waiting jobs are cancelled; running ones are asked to stop. This cannot be taken back.',
-  discard: 'Dead jobs among them become cancelled and are pruned after the retention time. This cannot be taken back.',
+  cancel: 'Waiting jobs are cancelled; running ones are asked to stop. This cannot be undone.',
+  discard: 'Dead jobs among them become cancelled and are removed after the retention time. This cannot be undone.',
 }
 
 export function MatchingPlan({
@@ -37,7 +36,7 @@ export function MatchingPlan({
   const [perSecond, setPerSecond] = useState<number | null>(null)
   const [typed, setTyped] = useState('')
   const { isBusy, run } = useAction()
-  const count = plan.value === null ? 0 : (plan.value.can ?? plan.value.matches)
+  const count = plan.value?.can ?? 0
   const mustType = action !== 'requeue' && count >= TYPED_FROM
   const isAllowed = plan.value !== null && count > 0 && (!mustType || typed.trim() === String(count))
   const start = async () => {
@@ -45,8 +44,8 @@ export function MatchingPlan({
     await run(async () => {
       // The dialog says that it is every job.
       const all = filter.trim() === '' ? { all: true } : {}
-      const body = { action, filter, ...all, ...(perSecond === null ? {} : { perSecond }) }
-      const { id } = await change<{ id: string }>('POST', 'v1/bulk', body)
+      const body: BulkBody = { action, filter, ...all, perSecond }
+      const { id } = await change<Bulk>('POST', 'v1/bulk', body)
       onStart(id)
     }, null)
   }
@@ -78,7 +77,7 @@ export function MatchingPlan({
       <p>{EFFECTS[action]}</p>
       <RateField value={perSecond} onChange={setPerSecond} />
       {mustType ? (
-        <Field label={`Type ${count} to go on`} hint={`${wholeText(count)} jobs, without the comma`}>
+        <Field label={`Type ${count} to continue`} hint={`${wholeText(count)} jobs, without the comma`}>
           {(props) => (
             <input
               {...props}
@@ -105,8 +104,9 @@ function useDryRun(action: BulkAction, filter: string): Plan {
   useEffect(() => {
     let isCurrent = true
     setPlan({ value: null, error: null })
-    change('POST', 'v1/bulk', { action, filter, dryRun: true }).then(
-      (value) => isCurrent && setPlan({ value: readDryRun(value), error: null }),
+    const body: BulkBody = { action, filter, dryRun: true }
+    change<DryRun>('POST', 'v1/bulk', body).then(
+      (value) => isCurrent && setPlan({ value, error: null }),
       (error: unknown) => isCurrent && setPlan({ value: null, error: messageOf(error) }),
     )
     return () => {
@@ -135,9 +135,7 @@ function PlanCount({ plan, action }: { readonly plan: Plan; readonly action: Bul
   return (
     <p className="plan" role="status">
       <b>{countOf(matches, 'job', exact)}</b> {matches === 1 ? 'matches' : 'match'}
-      {can === undefined || can === matches
-        ? '.'
-        : `; ${countOf(can, 'job', exact)} can be ${action === 'requeue' ? 'requeued' : action === 'cancel' ? 'cancelled' : 'discarded'}.`}
+      {can === matches ? '.' : `; ${countOf(can, 'job', exact)} can be ${DONE_WORDS[action]}.`}
     </p>
   )
 }

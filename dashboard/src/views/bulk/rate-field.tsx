@@ -1,11 +1,11 @@
-// How fast a bulk action goes: at once, or so many a second that what it calls is not overrun.
+// How fast a bulk action goes: without a limit, or a number of jobs a second that protects what the jobs call.
 
 import { type ReactNode, useState } from 'react'
 import { Field } from '../../parts/field.js'
 import { Segments } from '../../parts/segments.js'
 
 const RATES = [
-  { value: 'all', text: 'At once' },
+  { value: 'all', text: 'No limit' },
   { value: '1', text: '1/s' },
   { value: '10', text: '10/s' },
   { value: '100', text: '100/s' },

@@ -1,18 +1,19 @@
-// A bulk action on jobs picked one by one: at most a page of them, each asked for by itself so that each answer counts.
+// A bulk action on selected jobs: at most a page of them, one request each, so that each result is known.
 
 import { type ReactNode, useRef, useState } from 'react'
+import { allows } from '../../../../src/core/states.js'
 import { change, messageOf } from '../../api/request.js'
 import { refreshAll } from '../../api/resource.js'
 import type { BulkAction, JobSummary } from '../../api/types.js'
-import { ACTION_WORDS, canDo, DONE_WORDS } from '../../job-actions.js'
+import { ACTION_WORDS, DONE_WORDS } from '../../job-actions.js'
 import { segment } from '../../links.js'
 import { countOf } from '../../numbers.js'
 import { Button } from '../../parts/button.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Meter } from '../../parts/meter.js'
 
-/** Requests at a time: enough to be quick, few enough to leave the server to others. */
-const AT_ONCE = 6
+/** Concurrent requests: enough to be quick, few enough not to load the server. */
+const CONCURRENT = 6
 
 interface Progress {
   readonly done: number
@@ -30,7 +31,7 @@ export function SelectedRun({
   readonly onClose: (isDone: boolean) => void
 }): ReactNode {
   // The selection may change under the dialog as rows are refreshed; what was confirmed is what is done.
-  const [chosen] = useState(() => jobs.filter(({ state }) => canDo(action, state)))
+  const [chosen] = useState(() => jobs.filter(({ state }) => allows(state, action)))
   const [skipped] = useState(() => jobs.length - chosen.length)
   const [progress, setProgress] = useState<Progress | null>(null)
   const isStopped = useRef(false)
@@ -69,9 +70,7 @@ export function SelectedRun({
       {progress === null ? (
         <p>
           {countOf(chosen.length, 'job')} will be {DONE_WORDS[action]}.
-          {skipped === 0
-            ? ''
-            : ` ${countOf(skipped, 'selected job')} cannot be, in the state it is in, and stays as it is.`}
+          {skipped === 0 ? '' : ` ${countOf(skipped, 'selected job')} cannot be changed in this state.`}
         </p>
       ) : (
         <RunProgress action={action} count={chosen.length} progress={progress} />
@@ -125,5 +124,5 @@ async function runAll(
       onProgress(done, [...problems])
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  await Promise.all(Array.from({ length: CONCURRENT }, lane))
 }

@@ -2,8 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { useOverview } from '../../api/looks.js'
-import { readGroups } from '../../api/read.js'
+import { useOverview } from '../../api/answers.js'
 import { useResource } from '../../api/resource.js'
 import type { BulkAction, DeadGroup } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
@@ -20,10 +19,10 @@ import { groupFilter } from './group-filter.js'
 export function DeadPage(): ReactNode {
   const [, go] = useLocation()
   const queue = useParameters().get('queue')
-  const { value, error, refresh } = useResource(withQuery('v1/dlq/groups', { queue }), {
-    everyMs: 5_000,
-    read: readGroups,
-  })
+  const { value, error, refresh } = useResource<{ readonly groups: readonly DeadGroup[] }>(
+    withQuery('v1/dlq/groups', { queue }),
+    { everyMs: 5_000 },
+  )
   const overview = useOverview().value
   const total =
     overview === null ? null : totalsOf(overview.queues.filter(({ name }) => queue === null || name === queue)).dead
@@ -37,19 +36,19 @@ export function DeadPage(): ReactNode {
         ) : (
           <Failed error={error} onRetry={refresh} />
         )
-      ) : value.length === 0 ? (
+      ) : value.groups.length === 0 ? (
         <Empty icon="check" title="No dead letters">
-          A job comes here when its attempts are used up, its handler drops it, it grows too old, or it takes its worker
-          down. Nothing leaves by itself: you requeue or discard it.
+          A job becomes a dead letter when it has no attempts left, its handler drops it, it exceeds its maximum age, or
+          it crashes its worker too often. It stays here until you requeue or discard it.
         </Empty>
       ) : (
         <>
           <p className="page-note">
-            {countOf(value.length, 'group')} of jobs that died of the same error, most first. Numbers, ids and quoted
-            text in messages do not count as differences.
+            {countOf(value.groups.length, 'group')} of dead jobs with the same error, the largest first. Errors that
+            differ only in numbers, ids or quoted text are in one group.
           </p>
           <div className="stack-list">
-            {value.map((group) => (
+            {value.groups.map((group) => (
               <GroupCard
                 key={group.fingerprint}
                 group={group}
@@ -96,7 +95,7 @@ function QueueChoice({
         </select>
       </label>
       <Link href={jobsPath(queue === null ? 'state:dead' : `state:dead queue:${quote(queue)}`)} className="more-link">
-        As a list
+        Show as a list
       </Link>
     </div>
   )

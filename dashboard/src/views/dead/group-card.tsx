@@ -2,9 +2,9 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { useResource } from '../../api/resource.js'
-import type { BulkAction, DeadGroup, JobView } from '../../api/types.js'
+import type { BulkAction, DeadGroup, Job } from '../../api/types.js'
 import { jobPath, jobsPath, segment } from '../../links.js'
 import { countText } from '../../numbers.js'
 import { Button } from '../../parts/button.js'
@@ -33,7 +33,7 @@ export function GroupCard({
       <div className="group-body">
         <h2 className="group-error">
           <span className="error-name">{error?.name ?? 'No error'}</span>{' '}
-          <span className="group-message">{error?.message ?? 'they died without one'}</span>
+          <span className="group-message">{error?.message ?? 'These jobs died without an error'}</span>
         </h2>
         <p className="group-facts">
           {types.map((type) => (
@@ -52,14 +52,14 @@ export function GroupCard({
           aria-expanded={isOpen}
           onClick={() => setOpen(!isOpen)}
         >
-          {isOpen ? 'Hide the newest' : 'Look at the newest'}
+          {isOpen ? 'Hide the newest job' : 'Show the newest job'}
         </button>
       </div>
       <div className="group-actions">
         {operate ? (
           <>
-            <Button icon="replay" onClick={() => onAsk('requeue')}>
-              Replay…
+            <Button icon="again" onClick={() => onAsk('requeue')}>
+              Requeue…
             </Button>
             <Button kind="quiet" icon="trash" onClick={() => onAsk('discard')}>
               Discard…
@@ -76,8 +76,8 @@ export function GroupCard({
 }
 
 function Newest({ id }: { readonly id: string }): ReactNode {
-  const { value, error } = useResource<JobView>(`v1/jobs/${segment(id)}`)
-  if (value === null) return error === null ? <Waiting rows={3} /> : <p className="faint">It is no longer there.</p>
+  const { value, error } = useResource<Job>(`v1/jobs/${segment(id)}`)
+  if (value === null) return error === null ? <Waiting rows={3} /> : <p className="faint">This job no longer exists.</p>
   return (
     <div className="newest">
       {value.error === null ? null : <ErrorBox error={value.error} isOpen />}

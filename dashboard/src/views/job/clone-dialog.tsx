@@ -2,10 +2,10 @@
 
 import { type ReactNode, useState } from 'react'
 import { useLocation } from 'wouter'
+import { useRights } from '../../api/answers.js'
 import { parseExact } from '../../api/exact-json.js'
-import { useRights } from '../../api/looks.js'
 import { change, request } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
+import type { CloneBody, Enqueued, Job } from '../../api/types.js'
 import { jobPath, segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -13,11 +13,11 @@ import { Dialog } from '../../parts/dialog.js'
 import { Field } from '../../parts/field.js'
 import { payloadPath } from './payload.js'
 
-export function CloneDialog({ job, onClose }: { readonly job: JobView; readonly onClose: () => void }): ReactNode {
+export function CloneDialog({ job, onClose }: { readonly job: Job; readonly onClose: () => void }): ReactNode {
   const { readPayload } = useRights()
   const { isBusy, run } = useAction()
   const [, go] = useLocation()
-  const isMasked = (job.redacted?.length ?? 0) > 0
+  const isMasked = job.redacted.length > 0
   const [original, setOriginal] = useState(() => (isMasked ? null : JSON.stringify(job.payload, null, 2)))
   const [text, setText] = useState(original ?? '')
   const [queue, setQueue] = useState(job.queue)
@@ -34,10 +34,10 @@ export function CloneDialog({ job, onClose }: { readonly job: JobView; readonly 
     if (problem !== null) return
     const payload = original === null || text === original ? {} : { payload: parseExact(text) }
     const elsewhere = queue.trim() === job.queue ? {} : { queue: queue.trim() }
-    const body = { ...payload, ...elsewhere, ...(delay.trim() === '' ? {} : { delay: delay.trim() }) }
+    const body: CloneBody = { ...payload, ...elsewhere, ...(delay.trim() === '' ? {} : { delay: delay.trim() }) }
     let id: string | null = null
     const isDone = await run(async () => {
-      id = (await change<{ id: string }>('POST', `v1/jobs/${segment(job.id)}/clone`, body)).id
+      id = (await change<Enqueued>('POST', `v1/jobs/${segment(job.id)}/clone`, body)).id
     }, 'A new job is enqueued')
     if (!isDone || id === null) return
     onClose()
@@ -62,7 +62,7 @@ export function CloneDialog({ job, onClose }: { readonly job: JobView; readonly 
     >
       {original === null ? (
         <p>
-          The payload has masked values and is copied as it is.{' '}
+          The payload has masked values. The new job gets the real ones.{' '}
           {readPayload ? (
             <Button icon="eye" onClick={() => void run(reveal, null)}>
               Reveal it to edit (audited)
@@ -76,7 +76,7 @@ export function CloneDialog({ job, onClose }: { readonly job: JobView; readonly 
         <Field label="Queue">
           {(props) => <input {...props} type="text" value={queue} onChange={(event) => setQueue(event.target.value)} />}
         </Field>
-        <Field label="Delay" hint="such as 30s or 2h; empty runs it at once">
+        <Field label="Delay" hint="such as 30s or 2h; leave empty to run it immediately">
           {(props) => <input {...props} type="text" value={delay} onChange={(event) => setDelay(event.target.value)} />}
         </Field>
       </div>

@@ -1,14 +1,14 @@
 // An error with its stack, which is shown on request.
 
 import { type ReactNode, useState } from 'react'
-import type { ErrorView } from '../../api/types.js'
+import type { JobError } from '../../api/types.js'
 import { CopyButton } from '../../parts/copy.js'
 
 export function ErrorBox({
   error,
   isOpen = false,
 }: {
-  readonly error: ErrorView
+  readonly error: JobError
   readonly isOpen?: boolean
 }): ReactNode {
   const [isShown, setShown] = useState(isOpen)
@@ -45,7 +45,7 @@ export function ErrorBox({
 }
 
 /** The frames of a stack, without the message that already stands above. */
-function stackOf({ stack }: ErrorView): readonly string[] | null {
+function stackOf({ stack }: JobError): readonly string[] | null {
   if (stack === undefined || stack === '') return null
   const lines = stack.split('\n')
   const first = lines.findIndex((line) => /^\s+at /.test(line))

@@ -2,12 +2,11 @@
 
 import type { ReactNode } from 'react'
 import { useResource } from '../../api/resource.js'
-import type { Explanation, JobView } from '../../api/types.js'
+import type { Explanation, Job } from '../../api/types.js'
 import { segment } from '../../links.js'
-import { Command } from '../../parts/copy.js'
 import { Icon } from '../../parts/icons.js'
 
-const QUESTIONS: Readonly<Partial<Record<JobView['state'], string>>> = {
+const QUESTIONS: Readonly<Partial<Record<Job['state'], string>>> = {
   blocked: 'Why isn’t it running?',
   scheduled: 'Why isn’t it running?',
   ready: 'Why isn’t it running?',
@@ -16,7 +15,7 @@ const QUESTIONS: Readonly<Partial<Record<JobView['state'], string>>> = {
   dead: 'Why is it dead?',
 }
 
-export function ExplainBox({ job }: { readonly job: JobView }): ReactNode {
+export function ExplainBox({ job }: { readonly job: Job }): ReactNode {
   const question = QUESTIONS[job.state]
   const path = question === undefined ? null : `v1/jobs/${segment(job.id)}/explain`
   const { value, error } = useResource<Explanation>(path, { everyMs: 3_000 })
@@ -28,7 +27,7 @@ export function ExplainBox({ job }: { readonly job: JobView }): ReactNode {
         {question}
       </h2>
       {value === null ? (
-        <p className="faint">Asking…</p>
+        <p className="faint">Loading…</p>
       ) : (
         <>
           {value.reasons.length === 0 ? (
@@ -40,15 +39,11 @@ export function ExplainBox({ job }: { readonly job: JobView }): ReactNode {
               </p>
             ))
           )}
-          {value.next.map((step) =>
-            /^(npx )?holdfast /.test(step) ? (
-              <Command key={step} text={step} />
-            ) : (
-              <p key={step} className="explain-next">
-                {sentence(step)}
-              </p>
-            ),
-          )}
+          {value.next.map((step) => (
+            <p key={step} className="explain-next">
+              {sentence(step)}
+            </p>
+          ))}
         </>
       )}
     </section>

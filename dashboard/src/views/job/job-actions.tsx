@@ -1,10 +1,10 @@
 // What can be done to a job: the likely one as a button, the others in a menu.
 
 import { type ReactNode, useState } from 'react'
-import { useRights } from '../../api/looks.js'
+import { allows, type JobAction } from '../../../../src/core/states.js'
+import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
-import { canDo, canRunNow, canUpdate } from '../../job-actions.js'
+import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -16,44 +16,44 @@ import { RescheduleDialog } from './reschedule-dialog.js'
 
 type Open = 'cancel' | 'discard' | 'reschedule' | 'priority' | 'clone'
 
-function pathOf(job: JobView, verb: string): string {
+function pathOf(job: Job, verb: string): string {
   return `v1/jobs/${segment(job.id)}/${verb}`
 }
 
-export function JobActions({ job }: { readonly job: JobView }): ReactNode {
+export function JobActions({ job }: { readonly job: Job }): ReactNode {
   const { operate, enqueue } = useRights()
   const { isBusy, run } = useAction()
   const [open, setOpen] = useState<Open | null>(null)
   const post = (verb: string, done: string) => void run(() => change('POST', pathOf(job, verb)), done)
   if (!operate && !enqueue) return null
+  const can = (action: JobAction) => operate && allows(job.state, action)
   const entries: readonly (MenuEntry | null)[] = [
-    operate && canUpdate(job.state)
-      ? { label: 'Reschedule…', icon: 'clock', onChoose: () => setOpen('reschedule') }
-      : null,
-    operate && canUpdate(job.state)
-      ? { label: 'Change priority…', icon: 'bolt', onChoose: () => setOpen('priority') }
-      : null,
+    can('update') ? { label: 'Reschedule…', icon: 'clock', onChoose: () => setOpen('reschedule') } : null,
+    can('update') ? { label: 'Change priority…', icon: 'bolt', onChoose: () => setOpen('priority') } : null,
     enqueue ? { label: 'Clone and edit…', icon: 'copy', onChoose: () => setOpen('clone') } : null,
-    operate && canDo('discard', job.state)
-      ? { label: 'Discard…', icon: 'trash', isDanger: true, onChoose: () => setOpen('discard') }
-      : null,
+    can('discard') ? { label: 'Discard…', icon: 'trash', isDanger: true, onChoose: () => setOpen('discard') } : null,
   ]
   const offered = entries.filter((entry): entry is MenuEntry => entry !== null)
   return (
     <>
-      {operate && canDo('requeue', job.state) ? (
-        <Button kind="primary" icon="replay" isBusy={isBusy} onClick={() => post('requeue', 'The job is requeued')}>
+      {can('requeue') ? (
+        <Button kind="primary" icon="again" isBusy={isBusy} onClick={() => post('requeue', 'The job is requeued')}>
           Requeue
         </Button>
       ) : null}
-      {operate && canRunNow(job.state) ? (
-        <Button kind="primary" icon="play" isBusy={isBusy} onClick={() => post('run', 'The job is due now')}>
+      {can('run') ? (
+        <Button
+          kind="primary"
+          icon="play"
+          isBusy={isBusy}
+          onClick={() => post('run', 'The job runs as soon as a worker is free')}
+        >
           Run now
         </Button>
       ) : null}
-      {operate && canDo('cancel', job.state) ? (
+      {can('cancel') ? (
         <Button icon="close" disabled={job.cancelRequested} onClick={() => setOpen('cancel')}>
-          {job.cancelRequested ? 'Cancel asked' : 'Cancel'}
+          {job.cancelRequested ? 'Cancel requested' : 'Cancel'}
         </Button>
       ) : null}
       {offered.length === 0 ? null : <Menu label="More actions" entries={offered} />}
@@ -63,7 +63,7 @@ export function JobActions({ job }: { readonly job: JobView }): ReactNode {
 }
 
 interface ActionDialogProps {
-  readonly job: JobView
+  readonly job: Job
   readonly open: Open
   readonly onClose: () => void
 }
@@ -88,8 +88,8 @@ function ActionDialog({ job, open, onClose }: ActionDialogProps): ReactNode {
         >
           <p>
             {job.state === 'running'
-              ? 'Its worker is told, and the handler’s signal fires. It ends as cancelled unless it succeeds first.'
-              : 'It will not run, and jobs that come after it follow their own rule. This cannot be taken back.'}
+              ? 'Its worker asks the handler to stop. The job ends as cancelled unless the handler succeeds first.'
+              : 'It will not run. Jobs that run after it are cancelled too, unless they were set to run anyway. This cannot be undone.'}
           </p>
         </Confirm>
       )
@@ -103,9 +103,7 @@ function ActionDialog({ job, open, onClose }: ActionDialogProps): ReactNode {
           done="The job is discarded"
           onClose={onClose}
         >
-          <p>
-            It leaves the dead letters as cancelled and is pruned after the retention time. This cannot be taken back.
-          </p>
+          <p>It becomes cancelled and is removed after the retention time. This cannot be undone.</p>
         </Confirm>
       )
   }

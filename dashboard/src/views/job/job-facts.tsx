@@ -1,8 +1,8 @@
-// The facts about a job beside its story.
+// The facts about a job, beside its history.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobPath, jobsPath, queuePath } from '../../links.js'
 import { CopyButton } from '../../parts/copy.js'
@@ -10,7 +10,7 @@ import { type Fact, Facts, fact } from '../../parts/facts.js'
 import { Time } from '../../parts/time.js'
 import { durationText } from '../../time/format.js'
 
-export function JobFacts({ job }: { readonly job: JobView }): ReactNode {
+export function JobFacts({ job }: { readonly job: Job }): ReactNode {
   const time = (at: string | null) => (at === null ? null : <Time at={at} />)
   const facts: readonly (Fact | null)[] = [
     fact(
@@ -26,7 +26,7 @@ export function JobFacts({ job }: { readonly job: JobView }): ReactNode {
     job.crashes === 0 ? null : fact('Crashes', String(job.crashes)),
     fact('Priority', String(job.priority)),
     fact('Created', time(job.createdAt)),
-    fact('Runs', time(job.runAt)),
+    fact('Runs at', time(job.runAt)),
     fact('Started', time(job.startedAt)),
     fact('Finished', time(job.finishedAt)),
     fact('Took', tookOf(job)),
@@ -39,7 +39,7 @@ export function JobFacts({ job }: { readonly job: JobView }): ReactNode {
     job.schedule === null
       ? null
       : fact('Schedule', <FilterLink filter={`schedule:${quote(job.schedule.name)}`} text={job.schedule.name} />),
-    job.after.length === 0 ? null : fact('Comes after', <Parents job={job} />),
+    job.after.length === 0 ? null : fact('Runs after', <Parents job={job} />),
     job.version === 1 ? null : fact('Payload version', String(job.version)),
   ]
   return <Facts facts={facts} />
@@ -63,7 +63,7 @@ function Tags({ tags }: { readonly tags: readonly string[] }): ReactNode {
 
 const PARENTS_SHOWN = 10
 
-function Parents({ job }: { readonly job: JobView }): ReactNode {
+function Parents({ job }: { readonly job: Job }): ReactNode {
   const more = job.after.length - PARENTS_SHOWN
   return (
     <>
@@ -81,7 +81,7 @@ function Parents({ job }: { readonly job: JobView }): ReactNode {
   )
 }
 
-function tookOf({ startedAt, finishedAt }: JobView): string | null {
+function tookOf({ startedAt, finishedAt }: Job): string | null {
   if (startedAt === null || finishedAt === null) return null
   return durationText(Date.parse(finishedAt) - Date.parse(startedAt))
 }

@@ -1,10 +1,10 @@
-// One job: where it stands and why, its whole story, what went in and came out.
+// One job: its state and why, its history, its payload and its result.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import { ApiError } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Icon } from '../../parts/icons.js'
@@ -21,10 +21,8 @@ import { readProgress } from './progress.js'
 import { Timeline } from './timeline-view.js'
 import { ValuePanel } from './value-panel.js'
 
-const NONE: readonly string[] = []
-
 export function JobPage({ id }: { readonly id: string }): ReactNode {
-  const { value: job, error, refresh } = useResource<JobView>(`v1/jobs/${segment(id)}`, { everyMs: 2_000 })
+  const { value: job, error, refresh } = useResource<Job>(`v1/jobs/${segment(id)}`, { everyMs: 2_000 })
   const back = (
     <Link href="/jobs" className="back" aria-label="All jobs">
       <Icon name="left" />
@@ -56,15 +54,15 @@ export function JobPage({ id }: { readonly id: string }): ReactNode {
           </p>
           <ExplainBox job={job} />
           <JobProgress job={job} />
-          <section className="panel" aria-label="Story">
+          <section className="panel" aria-label="History">
             <header className="panel-head">
-              <h2>Story</h2>
+              <h2>History</h2>
             </header>
             <Timeline job={job} />
           </section>
           <Payload job={job} />
           {job.state === 'succeeded' || job.result !== null ? (
-            <ValuePanel title="Result" value={job.result} redacted={job.redacted ?? NONE} />
+            <ValuePanel title="Result" value={job.result} redacted={job.redacted} />
           ) : null}
           <Logs logs={job.logs} />
         </div>
@@ -93,12 +91,12 @@ function NoJob({
       title="There is no such job"
       command={`npx holdfast jobs show ${/^[\w-]+$/.test(id) ? id : '<id>'}`}
     >
-      It may have been pruned: finished jobs are kept for the retention time of their queue.
+      It may have been removed: finished jobs are kept for the retention time.
     </Empty>
   )
 }
 
-function JobProgress({ job }: { readonly job: JobView }): ReactNode {
+function JobProgress({ job }: { readonly job: Job }): ReactNode {
   const progress = readProgress(job.progress)
   if (progress === null) return null
   return (

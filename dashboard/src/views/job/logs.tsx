@@ -1,7 +1,7 @@
 // What the handler wrote while it ran.
 
 import { type ReactNode, useState } from 'react'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { useObservable } from '../../observable.js'
 import { Button } from '../../parts/button.js'
 import { timeMode } from '../../time/clock.js'
@@ -9,7 +9,7 @@ import { absoluteText, fullText } from '../../time/format.js'
 
 const LINES_SHOWN = 200
 
-export function Logs({ logs }: { readonly logs: JobView['logs'] }): ReactNode {
+export function Logs({ logs }: { readonly logs: Job['logs'] }): ReactNode {
   const [count, setCount] = useState(LINES_SHOWN)
   const isUtc = useObservable(timeMode) === 'utc'
   const zone = isUtc ? 'UTC' : null

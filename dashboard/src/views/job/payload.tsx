@@ -1,10 +1,10 @@
-// The payload with what one may do about its masked values.
+// The payload, and revealing its masked values.
 
 import { type ReactNode, useState } from 'react'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { apiUrl } from '../../api/place.js'
 import { request } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { Button } from '../../parts/button.js'
 import { Confirm } from '../../parts/confirm.js'
@@ -17,11 +17,11 @@ export function payloadPath(id: string): string {
   return `v1/jobs/${segment(id)}/payload`
 }
 
-export function Payload({ job }: { readonly job: JobView }): ReactNode {
+export function Payload({ job }: { readonly job: Job }): ReactNode {
   const { readPayload } = useRights()
   const [revealed, setRevealed] = useState<{ readonly value: unknown } | null>(null)
   const [isAsking, setAsking] = useState(false)
-  const redacted = job.redacted ?? NOTHING_MASKED
+  const { redacted } = job
   const canReveal = readPayload && redacted.length > 0 && revealed === null
   return (
     <>
@@ -55,10 +55,10 @@ export function Payload({ job }: { readonly job: JobView }): ReactNode {
           title="Reveal the masked values?"
           verb="Reveal"
           work={async () => setRevealed({ value: await request(payloadPath(job.id)) })}
-          done="The payload is shown as it is"
+          done="The payload is shown unmasked"
           onClose={() => setAsking(false)}
         >
-          <p>The whole payload is shown on this page. That you looked is written to the audit.</p>
+          <p>The whole payload is shown on this page. This is recorded in the audit log.</p>
         </Confirm>
       ) : null}
     </>

@@ -2,22 +2,22 @@
 
 import { type ReactNode, useState } from 'react'
 import { change } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
+import type { ChangesBody, Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Field } from '../../parts/field.js'
 
-export function PriorityDialog({ job, onClose }: { readonly job: JobView; readonly onClose: () => void }): ReactNode {
+export function PriorityDialog({ job, onClose }: { readonly job: Job; readonly onClose: () => void }): ReactNode {
   const { isBusy, run } = useAction()
   const [text, setText] = useState(String(job.priority))
   const priority = Number(text)
   const isSound = text.trim() !== '' && Number.isInteger(priority) && priority >= -32_768 && priority <= 32_767
   const save = async () => {
     if (!isSound) return
-    const path = `v1/jobs/${segment(job.id)}`
-    if (await run(() => change('PATCH', path, { priority }), `Priority is ${priority}`)) onClose()
+    const body: ChangesBody = { priority }
+    if (await run(() => change('PATCH', `v1/jobs/${segment(job.id)}`, body), `Priority is ${priority}`)) onClose()
   }
   return (
     <Dialog

@@ -27,7 +27,7 @@ export function readProgress(value: unknown): Progress | null {
 }
 
 function ofNumber(value: number): Progress {
-  // Up to 1 it is a share, beyond that a percentage: nobody reports less than one percent of a percentage.
+  // Up to 1 it is a share, beyond that a percentage.
   if (value >= 0 && value <= 1) return { share: value, text: `${Math.round(value * 100)} %` }
   if (value > 1 && value <= 100) return { share: value / 100, text: `${Math.round(value)} %` }
   return { share: null, text: String(value) }

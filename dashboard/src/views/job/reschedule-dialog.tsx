@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { change } from '../../api/request.js'
-import type { JobView } from '../../api/types.js'
+import type { ChangesBody, Job } from '../../api/types.js'
 import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
@@ -17,11 +17,11 @@ const DELAYS = [
   ['in a day', '1d'],
 ] as const
 
-export function RescheduleDialog({ job, onClose }: { readonly job: JobView; readonly onClose: () => void }): ReactNode {
+export function RescheduleDialog({ job, onClose }: { readonly job: Job; readonly onClose: () => void }): ReactNode {
   const { isBusy, run } = useAction()
   const [at, setAt] = useState('')
   const atMs = at === '' ? Number.NaN : new Date(at).getTime()
-  const send = async (body: unknown) => {
+  const send = async (body: ChangesBody) => {
     if (await run(() => change('PATCH', `v1/jobs/${segment(job.id)}`, body), 'The job is rescheduled')) onClose()
   }
   return (

@@ -1,7 +1,7 @@
-// The story of a job as a line with its attempts on it.
+// The history of a job as a line with its attempts.
 
 import type { ReactNode } from 'react'
-import type { JobView } from '../../api/types.js'
+import type { Job } from '../../api/types.js'
 import { countOf } from '../../numbers.js'
 import { StateShape } from '../../parts/state.js'
 import { Time } from '../../parts/time.js'
@@ -14,7 +14,7 @@ import { type TimelineEvent, timelineOf } from './timeline.js'
 const HEAD = 3
 const TAIL = 20
 
-export function Timeline({ job }: { readonly job: JobView }): ReactNode {
+export function Timeline({ job }: { readonly job: Job }): ReactNode {
   const events = timelineOf(job)
   const hidden = events.length > HEAD + TAIL + 1 ? events.length - HEAD - TAIL : 0
   const shown = hidden === 0 ? events : [...events.slice(0, HEAD), ...events.slice(-TAIL)]

@@ -1,8 +1,8 @@
-// The story of a job, oldest first, from what is kept of it.
+// The history of a job, oldest first.
 
-import type { AttemptView, ErrorView, JobState, JobView } from '../../api/types.js'
+import type { Job, JobError, JobState } from '../../api/types.js'
 
-/** One thing that happened, or that is awaited. */
+/** One thing that happened, or that will happen next. */
 export interface TimelineEvent {
   readonly key: string
   readonly kind: 'enqueued' | 'requeued' | 'failed' | 'running' | 'waiting' | 'finished'
@@ -13,11 +13,11 @@ export interface TimelineEvent {
   /** How long an attempt ran; null when that is not known or nothing ran. */
   readonly ranMs: number | null
   readonly worker: string | null
-  readonly error: ErrorView | null
+  readonly error: JobError | null
 }
 
-type Told = Pick<
-  JobView,
+type JobHistory = Pick<
+  Job,
   | 'id'
   | 'state'
   | 'createdAt'
@@ -34,8 +34,8 @@ type Told = Pick<
   | 'cancelRequested'
 >
 
-/** What happened to the job, and last what it waits for or how it ended. */
-export function timelineOf(job: Told): readonly TimelineEvent[] {
+/** What happened to the job, and at the end what it waits for or how it ended. */
+export function timelineOf(job: JobHistory): readonly TimelineEvent[] {
   const past = [
     enqueued(job),
     ...job.attempts.map((attempt, index) => failed(attempt, index)),
@@ -47,7 +47,7 @@ export function timelineOf(job: Told): readonly TimelineEvent[] {
 
 const nothing = { ranMs: null, worker: null, error: null } as const
 
-function enqueued(job: Told): TimelineEvent {
+function enqueued(job: JobHistory): TimelineEvent {
   const by = job.schedule === null ? '' : ` by schedule ${job.schedule.name}`
   return {
     key: 'enqueued',
@@ -59,7 +59,10 @@ function enqueued(job: Told): TimelineEvent {
   }
 }
 
-function failed({ attempt, worker, startedAt, finishedAt, error }: AttemptView, index: number): TimelineEvent {
+function failed(
+  { attempt, worker, startedAt, finishedAt, error }: Job['attempts'][number],
+  index: number,
+): TimelineEvent {
   const atMs = timeOf(finishedAt)
   const ranMs = startedAt === null ? null : Math.max(0, atMs - timeOf(startedAt))
   return {
@@ -85,7 +88,7 @@ function requeued(number: number, at: string, by: string): TimelineEvent {
   }
 }
 
-function current(job: Told): TimelineEvent | null {
+function current(job: JobHistory): TimelineEvent | null {
   const { state, worker } = job
   const startedMs = job.startedAt === null ? null : timeOf(job.startedAt)
   const finishedMs = timeOf(job.finishedAt ?? job.createdAt)
@@ -93,7 +96,7 @@ function current(job: Told): TimelineEvent | null {
   const base = { key: 'now', state, worker: null, error: null, ranMs: null }
   switch (state) {
     case 'running': {
-      const title = `Attempt ${job.attempt} is running${job.cancelRequested ? ', cancel asked' : ''}`
+      const title = `Attempt ${job.attempt} is running${job.cancelRequested ? ', cancel requested' : ''}`
       return { ...base, kind: 'running', title, atMs: startedMs ?? finishedMs, worker }
     }
     case 'succeeded':
@@ -106,12 +109,12 @@ function current(job: Told): TimelineEvent | null {
       return {
         ...base,
         kind: 'waiting',
-        title: `Attempt ${job.attempt + 1} comes`,
+        title: `Attempt ${job.attempt + 1} starts`,
         atMs: timeOf(job.runAt ?? job.createdAt),
       }
     case 'scheduled':
-      return { ...base, kind: 'waiting', title: 'Becomes ready', atMs: timeOf(job.runAt ?? job.createdAt) }
-    // Where it stands is told by its explanation; there is no moment to show.
+      return { ...base, kind: 'waiting', title: 'Will be ready', atMs: timeOf(job.runAt ?? job.createdAt) }
+    // The explanation tells why it waits; there is no time to show.
     case 'ready':
     case 'blocked':
       return null
@@ -119,19 +122,19 @@ function current(job: Told): TimelineEvent | null {
 }
 
 const DEAD_TITLES: Readonly<Record<string, string>> = {
-  attempts: 'Dead: its attempts were used up',
+  attempts: 'Dead: no attempts left',
   dropped: 'Dead: its handler dropped it',
-  expired: 'Dead: it grew older than its maximum age',
-  crashed: 'Dead: it took its worker down too often',
+  expired: 'Dead: it exceeded its maximum age',
+  crashed: 'Dead: it crashed its worker too often',
   invalid: 'Dead: its payload no longer fits its schema',
 }
 
-function deadTitle({ reason }: Told): string {
+function deadTitle({ reason }: JobHistory): string {
   return (reason === null ? undefined : DEAD_TITLES[reason]) ?? 'Dead'
 }
 
-/** Why it died, when no failed attempt has told it already. */
-function unseenError({ error, attempts }: Told): ErrorView | null {
+/** Why it died, unless a failed attempt shows it already. */
+function unseenError({ error, attempts }: JobHistory): JobError | null {
   if (error === null) return null
   return attempts.some((attempt) => attempt.error.message === error.message) ? null : error
 }

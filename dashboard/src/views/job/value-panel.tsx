@@ -56,7 +56,7 @@ export function ValuePanel({
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         <pre className="json" tabIndex={0}>
-          {text.length > RAW_MAX ? `${text.slice(0, RAW_MAX)}\n… cut here; copy it to have the whole` : text}
+          {text.length > RAW_MAX ? `${text.slice(0, RAW_MAX)}\n… cut off here; copy it to get all of it` : text}
         </pre>
       )}
     </section>

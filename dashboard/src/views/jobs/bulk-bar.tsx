@@ -1,10 +1,10 @@
 // What can be done to the selected jobs, or to all that match the filter.
 
 import { type ReactNode, useState } from 'react'
-import { JOB_STATES } from '../../../../src/core/states.js'
+import { allows, JOB_STATES } from '../../../../src/core/states.js'
 import type { BulkAction, Count, JobState, JobSummary } from '../../api/types.js'
 import { valuesOf } from '../../filter/terms.js'
-import { ACTION_WORDS, canDo } from '../../job-actions.js'
+import { ACTION_WORDS } from '../../job-actions.js'
 import { countText, wholeText } from '../../numbers.js'
 import { Button, IconButton } from '../../parts/button.js'
 import { BulkDialog, type BulkTarget } from '../bulk/bulk-dialog.js'
@@ -51,7 +51,7 @@ export function BulkBar({
             </button>
           ) : null}
           <span className="bulk-actions">
-            {ACTIONS.filter((action) => states.some((state) => canDo(action, state))).map((action) => (
+            {ACTIONS.filter((action) => states.some((state) => allows(state, action))).map((action) => (
               <Button
                 key={action}
                 kind={action === 'requeue' ? 'primary' : 'plain'}

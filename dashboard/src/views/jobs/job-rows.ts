@@ -1,4 +1,4 @@
-// The rows of the jobs page: the first page kept fresh in place, older pages added below on request.
+// The rows of the jobs page. The first page is refreshed in place, older pages are added below on request.
 
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { messageOf, request } from '../../api/request.js'
@@ -10,7 +10,7 @@ import { announce, toast } from '../../parts/announce.js'
 import { appendRows, mergeRows } from './merge-rows.js'
 
 const PAGE_ROWS = 50
-/** More rows than this make a page slow and help nobody; a narrower filter does. */
+/** More rows than this make the page slow; a narrower filter helps more. */
 export const ROWS_MAX = 200
 
 export interface JobRows {
@@ -35,18 +35,11 @@ interface Shown {
   readonly gone: ReadonlySet<string>
   readonly newCount: number
   readonly cursor: string | null
-  readonly searched: Pick<JobPage, 'searched' | 'searchedTo'> | null
+  readonly searched: Pick<JobPage, 'searched' | 'searchedTo'>
 }
 
 function begin(filter: string, { jobs, cursor, searched, searchedTo }: JobPage): Shown {
-  return {
-    filter,
-    rows: jobs,
-    gone: new Set(),
-    newCount: 0,
-    cursor,
-    searched: searched === undefined ? null : { searched, searchedTo: searchedTo ?? null },
-  }
+  return { filter, rows: jobs, gone: new Set(), newCount: 0, cursor, searched: { searched, searchedTo } }
 }
 
 export function useJobRows(filter: string): JobRows {
@@ -103,10 +96,10 @@ export function useJobRows(filter: string): JobRows {
 const NONE: ReadonlySet<string> = new Set()
 
 function extend(before: Shown, older: JobPage): Shown {
-  const searched =
-    before.searched === null
-      ? null
-      : { searched: (before.searched.searched ?? 0) + (older.searched ?? 0), searchedTo: older.searchedTo ?? null }
+  const searched = {
+    searched: (before.searched.searched ?? 0) + (older.searched ?? 0),
+    searchedTo: older.searchedTo,
+  }
   // A full screen begins anew with the older ones instead of growing.
   const rows = before.rows.length >= ROWS_MAX ? older.jobs : appendRows(before.rows, older.jobs, ROWS_MAX)
   return { ...before, rows, cursor: older.cursor, searched }

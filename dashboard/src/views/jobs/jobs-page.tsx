@@ -2,8 +2,7 @@
 
 import { type ReactNode, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
-import { useOverview, useRights } from '../../api/looks.js'
-import { readCount } from '../../api/read.js'
+import { useOverview, useRights } from '../../api/answers.js'
 import { ApiError } from '../../api/request.js'
 import { useResource } from '../../api/resource.js'
 import type { Count, JobSummary } from '../../api/types.js'
@@ -76,10 +75,10 @@ export function JobsPage(): ReactNode {
 }
 
 function useCount(filter: string): Count | null {
-  return useResource(withQuery('v1/jobs/count', { filter, max: 100_000 }), { everyMs: 10_000, read: readCount }).value
+  return useResource<Count>(withQuery('v1/jobs/count', { filter, max: 100_000 }), { everyMs: 10_000 }).value
 }
 
-/** What the server said against the filter itself. Its positions count from 1. */
+/** The server's message about an invalid filter. Its positions count from 1. */
 function problemOf(error: unknown): { text: string; position: number | null } | null {
   if (!(error instanceof ApiError) || error.status !== 400) return null
   const { position } = error.details
@@ -109,8 +108,8 @@ function JobList({
       <div className="new-rows" aria-live="polite">
         {jobs.newCount === 0 ? null : (
           <button type="button" className="new-rows-button" onClick={jobs.showNew}>
-            {wholeText(jobs.newCount)}
-            {jobs.hasMoreNew ? '+' : ''} new — show
+            Show {wholeText(jobs.newCount)}
+            {jobs.hasMoreNew ? '+' : ''} new
           </button>
         )}
       </div>
@@ -125,10 +124,10 @@ function ListFoot({ jobs }: { readonly jobs: JobRows }): ReactNode {
   return (
     <div className="list-foot">
       {jobs.cursor === null ? (
-        <span className="faint">That is all.</span>
+        <span className="faint">End of the list.</span>
       ) : (
         <Button icon="down" isBusy={jobs.isLoadingMore} onClick={() => void jobs.loadMore()}>
-          {isFull ? 'Go on with older jobs' : 'Load older jobs'}
+          {isFull ? 'Show older jobs' : 'Load older jobs'}
         </Button>
       )}
       <Searched jobs={jobs} />
@@ -136,12 +135,12 @@ function ListFoot({ jobs }: { readonly jobs: JobRows }): ReactNode {
   )
 }
 
-/** How far the search went: a search through payloads is bounded, and says so. */
+/** How far the search went. A search through payloads is limited. */
 function Searched({ jobs: { searched } }: { readonly jobs: JobRows }): ReactNode {
   if (searched?.searchedTo == null) return null
   return (
     <span className="faint">
-      Looked through {wholeText(searched.searched ?? 0)} jobs, back to <Time at={searched.searchedTo} />.
+      Searched {wholeText(searched.searched ?? 0)} jobs, back to <Time at={searched.searchedTo} />.
     </span>
   )
 }
@@ -150,17 +149,17 @@ function NoJobs({ filter, jobs }: { readonly filter: string; readonly jobs: JobR
   const overview = useOverview().value
   if (filter === '') {
     return (
-      <Empty icon="jobs" title="No job yet" command={`npx holdfast enqueue hello '{"name":"world"}'`}>
+      <Empty icon="jobs" title="No jobs yet" command={`npx holdfast enqueue hello '{"name":"world"}'`}>
         {overview === null || overview.queues.length === 0
           ? 'The first one appears here as soon as it is enqueued.'
-          : 'Finished jobs are kept for the retention time and then pruned.'}
+          : 'Finished jobs are removed after the retention time.'}
       </Empty>
     )
   }
   return (
     <Empty
       icon="search"
-      title="No job matches"
+      title="No matching jobs"
       command={`npx holdfast jobs list --filter '${filter.replaceAll("'", "'\\''")}'`}
     >
       <p>The same filter works in the terminal.</p>

@@ -1,17 +1,15 @@
-// Names to offer in the filter bar: from what the page has already seen, no request of their own but two small ones.
+// Names to offer in the filter bar, from what the page has loaded and from two small requests.
 
 import { useMemo } from 'react'
-import { useOverview } from '../../api/looks.js'
-import { readSchedules, readWorkers } from '../../api/read.js'
-import { useResource } from '../../api/resource.js'
+import { useOverview, useSchedules, useWorkers } from '../../api/answers.js'
 import type { JobSummary } from '../../api/types.js'
 import type { KnownNames } from '../../filter/suggest.js'
 
-/** `isWanted` becomes true when somebody begins to type. */
+/** `isWanted` becomes true when the user begins to type. */
 export function useKnownNames(rows: readonly JobSummary[], isWanted: boolean): KnownNames {
   const queues = useOverview().value?.queues
-  const workers = useResource(isWanted ? 'v1/workers' : null, { read: readWorkers }).value
-  const schedules = useResource(isWanted ? 'v1/schedules' : null, { read: readSchedules }).value
+  const workers = useWorkers(null, isWanted).value?.workers
+  const schedules = useSchedules(null, isWanted).value?.schedules
   return useMemo(
     () => ({
       queues: unique(queues?.map(({ name }) => name) ?? []),

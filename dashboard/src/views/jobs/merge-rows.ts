@@ -1,5 +1,5 @@
-// A fresh look at a list, put into the rows on the screen without moving any of them. New rows wait until they are asked
-// for, rows that no longer match stay where they are and are marked: nothing jumps under the cursor.
+// Puts a refreshed list into the rows on the screen without moving any of them. New rows wait until the user shows them. Rows that
+// no longer match stay and are marked. Nothing jumps under the cursor.
 
 /** What makes a row. Ids grow with time, and lists are newest first. */
 export interface Row {
@@ -9,13 +9,13 @@ export interface Row {
 export interface MergedRows<T extends Row> {
   /** The rows in their places, with what is newly known of them. */
   readonly rows: readonly T[]
-  /** Ids of rows that the fresh look no longer has. */
+  /** Ids of rows that the refreshed list no longer has. */
   readonly gone: ReadonlySet<string>
-  /** How many rows of the fresh look are newer than all on the screen. */
+  /** How many rows of the refreshed list are newer than all on the screen. */
   readonly newCount: number
 }
 
-/** `isWhole` says that the fresh look reached the end of the list, so that a row missing from it is gone for certain. */
+/** `isWhole`: the refreshed list is complete, so a row that is missing from it is gone. */
 export function mergeRows<T extends Row>(shown: readonly T[], fresh: readonly T[], isWhole: boolean): MergedRows<T> {
   const byId = new Map(fresh.map((row) => [row.id, row]))
   const newest = shown[0]?.id ?? ''

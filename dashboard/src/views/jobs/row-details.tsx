@@ -1,4 +1,4 @@
-// A job at a second look, without leaving the list.
+// More about a job, without leaving the list.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
@@ -25,7 +25,7 @@ export function RowDetails({ job }: { readonly job: JobSummary }): ReactNode {
           fact('Queue', job.queue),
           fact('Attempt', `${job.attempt} of ${job.maxAttempts}`),
           job.worker === null ? null : fact('Worker', job.worker),
-          job.runAt === null ? null : fact('Runs', <Time at={job.runAt} />),
+          job.runAt === null ? null : fact('Runs at', <Time at={job.runAt} />),
           job.idempotencyKey === null ? null : fact('Idempotency key', job.idempotencyKey),
           job.schedule === null ? null : fact('Schedule', job.schedule.name),
         ]}

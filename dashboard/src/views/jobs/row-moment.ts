@@ -1,4 +1,4 @@
-// The one time about a job that matters in its state.
+// The time that matters most for a job in its state.
 
 import type { JobSummary } from '../../api/types.js'
 
@@ -22,8 +22,8 @@ export function momentOf(job: Pick<JobSummary, 'state' | 'runAt' | 'startedAt' |
     case 'cancelled':
       return { word: 'cancelled', at: job.finishedAt }
     case 'blocked':
-      return { word: 'waits since', at: job.createdAt }
+      return { word: 'waiting since', at: job.createdAt }
     case 'ready':
-      return { word: 'waits since', at: job.runAt ?? job.createdAt }
+      return { word: 'waiting since', at: job.runAt ?? job.createdAt }
   }
 }

@@ -1,7 +1,7 @@
 // The states as buttons: one press narrows the filter to it, with how many jobs of all are there.
 
 import type { ReactNode } from 'react'
-import { useOverview } from '../../api/looks.js'
+import { useOverview } from '../../api/answers.js'
 import type { JobState } from '../../api/types.js'
 import { valuesOf, withValues } from '../../filter/terms.js'
 import { shortText } from '../../numbers.js'

@@ -1,8 +1,8 @@
-// Everything at one look: what is wrong, how much flows, where it waits.
+// The state of the whole system: warnings, numbers, charts, queues.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { useOverview } from '../../api/looks.js'
+import { useOverview } from '../../api/answers.js'
 import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
@@ -30,7 +30,8 @@ export function OverviewPage(): ReactNode {
           title="No job has been enqueued yet"
           command={`npx holdfast enqueue hello '{"name":"world"}'`}
         >
-          Enqueue one from the shell, from your code, or with a POST to <code>/v1/jobs</code>. It appears here at once.
+          Enqueue one from the shell, from your code, or with a POST to <code>/v1/jobs</code>. It appears here
+          immediately.
         </Empty>
       ) : (
         <>

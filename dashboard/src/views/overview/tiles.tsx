@@ -1,8 +1,7 @@
-// The numbers an operator looks for first. Each leads to the jobs it counts.
+// The most important numbers. Each links to the jobs it counts.
 
 import type { ReactNode } from 'react'
-import { readWorkers } from '../../api/read.js'
-import { useResource } from '../../api/resource.js'
+import { useWorkers } from '../../api/answers.js'
 import type { Overview } from '../../api/types.js'
 import { jobsPath } from '../../links.js'
 import { countText, rateText, shortText } from '../../numbers.js'
@@ -13,7 +12,7 @@ import { totalsOf } from '../../totals.js'
 
 export function Tiles({ overview }: { readonly overview: Overview }): ReactNode {
   const totals = totalsOf(overview.queues)
-  const workers = useResource('v1/workers', { everyMs: 5_000, read: readWorkers }).value?.filter(({ live }) => live)
+  const workers = useWorkers(5_000).value?.workers.filter(({ live }) => live)
   const slots = workers?.reduce((sum, { concurrency }) => sum + concurrency, 0) ?? 0
   const { rates } = totals
   const count = (value: number) => (value >= 100_000 ? shortText(value) : countText(value, overview.exact))
@@ -30,7 +29,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
       </Tile>
       <Tile label="Ready" value={count(totals.ready)} href={jobsPath('state:ready')} state="ready">
         {totals.ready === 0
-          ? 'nothing waits'
+          ? 'none waiting'
           : `oldest ${durationText(totals.oldestAgeS * 1_000)}${totals.oldestQueue === null ? '' : ` in ${totals.oldestQueue}`}`}
       </Tile>
       <Tile label="Running" value={count(totals.running)} href={jobsPath('state:running')} state="running">
@@ -44,7 +43,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
         )}
       </Tile>
       <Tile label="Retrying" value={count(totals.retrying)} href={jobsPath('state:retrying')} state="retrying">
-        {rateText(rates.failed)}/s fail
+        {rateText(rates.failed)}/s failing
       </Tile>
       <Tile label="Scheduled" value={count(totals.scheduled)} href={jobsPath('state:scheduled')} state="scheduled">
         {totals.blocked === 0 ? 'none blocked' : `${count(totals.blocked)} blocked`}

@@ -1,8 +1,8 @@
-// What is wrong, on top of everything, each with what to do.
+// The warnings, each with what to do about it.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { useWarnings } from '../../api/looks.js'
+import { useWarnings } from '../../api/answers.js'
 import type { Warning } from '../../api/types.js'
 import { deadPath, queuePath } from '../../links.js'
 import { Command } from '../../parts/copy.js'
@@ -11,7 +11,7 @@ import { Icon } from '../../parts/icons.js'
 const ORDER = { error: 0, warning: 1, note: 2 } as const
 
 export function Warnings(): ReactNode {
-  const warnings = useWarnings().value
+  const warnings = useWarnings()
   if (warnings === null || warnings.length === 0) return null
   const sorted = [...warnings].sort((a, b) => ORDER[a.level] - ORDER[b.level])
   return (
@@ -25,6 +25,9 @@ export function Warnings(): ReactNode {
 
 function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
   const { code, level, text, queue, next } = warning
+  // The advice is a sentence, a command, or a sentence that ends in a command.
+  const command = /\b(?:npx )?holdfast .*$/.exec(next)?.[0]
+  const words = next.slice(0, next.length - (command?.length ?? 0)).trim()
   return (
     <div className="warning" data-level={level}>
       <Icon name={level === 'note' ? 'note' : 'warning'} />
@@ -32,7 +35,7 @@ function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
         <p>
           <span className="only-read">{level}: </span>
           {text}
-          {queue ? (
+          {queue === null ? null : (
             <>
               {' '}
               {code === 'dead_growing' ? (
@@ -41,15 +44,11 @@ function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
                 <Link href={queuePath(queue)}>Open queue</Link>
               )}
             </>
-          ) : null}
+          )}
         </p>
-        {next ? isCommand(next) ? <Command text={next} /> : <p className="warning-next">{next}</p> : null}
+        {words === '' ? null : <p className="warning-next">{words}</p>}
+        {command === undefined ? null : <Command text={command} />}
       </div>
     </div>
   )
-}
-
-/** The server's advice is a sentence or a command to run. */
-function isCommand(text: string): boolean {
-  return /^(npx )?holdfast /.test(text)
 }

@@ -2,10 +2,8 @@
 
 import type { QueueOverview } from '../../api/types.js'
 
-/**
- * The queues with most in them, in the order of their names: numbers change every second, and rows that changed places with
- * them could not be read or clicked.
- */
+/** The queues with most jobs, in the order of their names. Numbers change every second; rows that moved with them would be hard
+ *  to read and to click. */
 export function chooseQueues(queues: readonly QueueOverview[], max: number): readonly QueueOverview[] {
   const byLoad = [...queues].sort((a, b) => loadOf(b) - loadOf(a) || compareNames(a, b)).slice(0, max)
   return byLoad.sort(compareNames)

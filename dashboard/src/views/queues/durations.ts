@@ -1,4 +1,4 @@
-// Lengths of time as they are typed into forms: '250ms', '30s', '5m', '2h', '7d'.
+// Durations as they are typed into forms: '250ms', '30s', '5m', '2h', '7d'.
 
 const UNITS = [
   ['d', 86_400_000],
@@ -15,7 +15,7 @@ export function writeDuration(ms: number): string {
   return `${ms / size}${unit}`
 }
 
-/** Milliseconds of what was typed, or null when it is no duration. */
+/** Milliseconds of what was typed, or null when it is not a duration. */
 export function readDuration(text: string): number | null {
   const match = /^(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|m|h|d)$/.exec(text.trim())
   if (match === null) return null

@@ -1,7 +1,7 @@
-// Pausing a queue, after a question, and resuming it.
+// Pauses a queue after a confirmation, and resumes it.
 
 import { type ReactNode, useState } from 'react'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
 import type { QueueOverview } from '../../api/types.js'
 import { segment } from '../../links.js'
@@ -55,8 +55,8 @@ export function PauseButton({
           onClose={() => setAsking(false)}
         >
           <p>
-            It goes on taking jobs and gives none to workers: {countOf(ready, 'ready job')} will wait.{' '}
-            {running === 0 ? '' : `${countOf(running, 'job')} already running will finish.`}
+            Jobs can still be enqueued, but none will start. {countOf(ready, 'ready job')} will wait.{' '}
+            {running === 0 ? '' : `${countOf(running, 'running job')} will finish.`}
           </p>
         </Confirm>
       ) : null}

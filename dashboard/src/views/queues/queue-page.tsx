@@ -2,7 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
-import { useOverview, useRights } from '../../api/looks.js'
+import { useOverview, useRights } from '../../api/answers.js'
 import type { QueueOverview } from '../../api/types.js'
 import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
 import { quote } from '../../filter/terms.js'
@@ -33,7 +33,7 @@ export function QueuePage({ name }: { readonly name: string }): ReactNode {
       <Page title={name} before={back}>
         {value !== null ? (
           <Empty icon="queues" title="There is no such queue" command={`npx holdfast enqueue hello --queue ${name}`}>
-            A queue exists from its first job on.
+            A queue is created with its first job.
           </Empty>
         ) : error === null ? (
           <Waiting />
@@ -87,7 +87,7 @@ function QueueTiles({ queue, isExact }: { readonly queue: QueueOverview; readonl
         {rateText(rates.enqueued)}/s enqueued
       </Tile>
       <Tile label="Ready" value={count(queue.ready)} href={to('ready')} state="ready">
-        {queue.ready === 0 ? 'nothing waits' : `oldest ${durationText(queue.oldestAgeS * 1_000)}`}
+        {queue.ready === 0 ? 'none waiting' : `oldest ${durationText(queue.oldestAgeS * 1_000)}`}
       </Tile>
       <Tile label="Running" value={count(queue.running)} href={to('running')} state="running">
         {queue.workers === 0
@@ -95,7 +95,7 @@ function QueueTiles({ queue, isExact }: { readonly queue: QueueOverview; readonl
           : `${countOf(queue.workers, 'worker')}, ${countOf(queue.slots, 'slot')}`}
       </Tile>
       <Tile label="Retrying" value={count(queue.retrying)} href={to('retrying')} state="retrying">
-        {rateText(rates.failed)}/s fail
+        {rateText(rates.failed)}/s failing
       </Tile>
       <Tile label="Scheduled" value={count(queue.scheduled)} href={to('scheduled')} state="scheduled">
         {queue.blocked === 0 ? 'none blocked' : `${count(queue.blocked)} blocked`}

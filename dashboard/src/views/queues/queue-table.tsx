@@ -1,12 +1,13 @@
-// Queues as rows: what waits, what runs, how old, who serves it.
+// Queues as rows: counts, age, rates, workers.
 
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import { DEPTH_STATES, type JobState, type QueueOverview } from '../../api/types.js'
+import type { JobState, QueueOverview } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobsPath, queuePath } from '../../links.js'
 import { countOf, countText, rateText, shareOf, wholeText } from '../../numbers.js'
 import { durationText } from '../../time/format.js'
+import { DEPTH_STATES } from '../../totals.js'
 import { PauseButton } from './pause-button.js'
 
 export function QueueTable({
@@ -130,7 +131,7 @@ function QueueRow({ queue, deepest, isExact, canPause }: RowProps): ReactNode {
   )
 }
 
-/** What stands in the columns that narrow windows have no room for; empty when that is nothing. */
+/** What the columns show that narrow windows leave out; empty when that is nothing. */
 function waitsText(queue: QueueOverview): string {
   return (['retrying', 'scheduled', 'blocked'] as const)
     .filter((state) => queue[state] > 0)
@@ -142,10 +143,10 @@ function depthOf(queue: QueueOverview): number {
   return DEPTH_STATES.reduce((sum, state) => sum + queue[state], 0)
 }
 
-/** How the jobs of a queue are spread over the states, as long as its share of the deepest queue. */
+/** The jobs of a queue by state. Its length is the queue's share of the deepest one. */
 function DepthBar({ queue, deepest }: { readonly queue: QueueOverview; readonly deepest: number }): ReactNode {
   const depth = depthOf(queue)
-  // The root makes small queues visible beside one that is a thousand times deeper.
+  // The square root keeps small queues visible beside one that is a thousand times deeper.
   const width = Math.sqrt(shareOf(depth, deepest)) * 100
   const title = DEPTH_STATES.filter((state) => queue[state] > 0).map((state) => `${wholeText(queue[state])} ${state}`)
   return (

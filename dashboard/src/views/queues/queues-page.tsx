@@ -1,7 +1,7 @@
 // All queues.
 
 import { type ReactNode, useState } from 'react'
-import { useOverview, useRights } from '../../api/looks.js'
+import { useOverview, useRights } from '../../api/answers.js'
 import { countOf } from '../../numbers.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
@@ -21,8 +21,8 @@ export function QueuesPage(): ReactNode {
   return (
     <Page title="Queues" beside={<span className="page-count">{value.queues.length}</span>}>
       {value.queues.length === 0 ? (
-        <Empty icon="queues" title="No queue yet" command="npx holdfast enqueue hello --queue default">
-          A queue exists from its first job on, or once it is paused or given settings.
+        <Empty icon="queues" title="No queues yet" command="npx holdfast enqueue hello --queue default">
+          A queue is created with its first job, or when you pause it or change its settings.
         </Empty>
       ) : (
         <>
@@ -37,7 +37,7 @@ export function QueuesPage(): ReactNode {
             />
           ) : null}
           {found.length === 0 ? (
-            <Empty icon="search" title={`No queue’s name holds “${text}”`} />
+            <Empty icon="search" title={`No queue matches “${text}”`} />
           ) : (
             <QueueTable queues={found} isExact={value.exact} canPause={operate} />
           )}

@@ -1,7 +1,7 @@
 // Changing the settings of a queue. Fields left empty fall back to the defaults.
 
 import { type ReactNode, useState } from 'react'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
 import type { QueueOverview } from '../../api/types.js'
 import { segment } from '../../links.js'
@@ -44,7 +44,7 @@ export function SettingsDialog({
         </>
       }
     >
-      <p>They hold for jobs that set nothing of their own, also for those already waiting.</p>
+      <p>They apply to jobs without settings of their own, including those already waiting.</p>
       <SettingsFields draft={draft} onChange={(changes) => setDraft({ ...draft, ...changes })} />
     </Dialog>
   )
@@ -77,7 +77,7 @@ function SettingsFields({ draft, onChange }: FieldsProps): ReactNode {
       {text('timeout', 'Timeout of an attempt', 'such as 30s, or none; default 1h')}
       {text('maxAge', 'Maximum age', 'such as 7d, or none; default none')}
       {allQueues
-        ? text('retention', 'Finished jobs kept', 'such as 3d; the longest of all queues holds for all')
+        ? text('retention', 'Finished jobs kept', 'such as 3d; the longest of all queues applies to all')
         : null}
       <BackoffField draft={draft} onChange={onChange} />
       {hasWaits ? text('retryBase', 'First wait', 'default 1s') : null}
@@ -105,7 +105,7 @@ function BackoffField({ draft, onChange }: FieldsProps): ReactNode {
           value={draft.backoff}
           onChange={(event) => onChange({ backoff: event.target.value as SettingsDraft['backoff'] })}
         >
-          <option value="">as the default</option>
+          <option value="">default</option>
           {draft.backoff === 'list' ? <option value="list">a list, set in code</option> : null}
           <option value="exponential">exponential</option>
           <option value="linear">linear</option>

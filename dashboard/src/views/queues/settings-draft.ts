@@ -1,6 +1,6 @@
-// The settings of a queue as they are typed into a form, what is wrong with them, and what is sent.
+// The settings of a queue in a form: the fields, their mistakes, and the request.
 
-import type { QueueSettings, RetryPolicy } from '../../api/types.js'
+import type { QueueSettings } from '../../api/types.js'
 import { readDuration, writeDuration } from './durations.js'
 
 /** What stands in the fields. An empty one falls back to the default. */
@@ -70,7 +70,7 @@ export function settingsOf(draft: SettingsDraft, before: QueueSettings): Readonl
   }
 }
 
-function retryOf(draft: SettingsDraft, before: RetryPolicy | undefined): Readonly<Record<string, unknown>> {
+function retryOf(draft: SettingsDraft, before: QueueSettings['limits']['retry']): Readonly<Record<string, unknown>> {
   const { backoff, retryBase, retryCap, jitter } = draft
   if (backoff === '') return {}
   // A list of waits is set in code; here it is kept as it is.

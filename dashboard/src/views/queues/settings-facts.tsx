@@ -1,7 +1,7 @@
-// The settings of a queue as they hold, with the defaults where it sets none.
+// The settings of a queue, with the defaults where it sets none.
 
 import type { ReactNode } from 'react'
-import type { QueueSettings, RetryPolicy } from '../../api/types.js'
+import type { QueueSettings } from '../../api/types.js'
 import { Facts, fact } from '../../parts/facts.js'
 import { writeDuration } from './durations.js'
 
@@ -19,7 +19,7 @@ export function SettingsFacts({ settings }: { readonly settings: QueueSettings }
           'Retry',
           limits.retry === undefined ? <Default text="exponential from 1s to 1h, jitter" /> : retryText(limits.retry),
         ),
-        fact('Finished jobs kept', bound(retentionMs, 'as the server is set')),
+        fact('Finished jobs kept', bound(retentionMs, 'as set on the server')),
       ]}
     />
   )
@@ -33,7 +33,7 @@ function Default({ text }: { readonly text: string }): ReactNode {
   )
 }
 
-function retryText({ backoff, baseMs, capMs, jitter }: RetryPolicy): string {
+function retryText({ backoff, baseMs, capMs, jitter }: NonNullable<QueueSettings['limits']['retry']>): string {
   const rest = jitter ? ', jitter' : ''
   if (typeof backoff !== 'string') return `${backoff.map(writeDuration).join(', ')}${rest}`
   if (backoff === 'fixed') return `every ${writeDuration(baseMs)}${rest}`

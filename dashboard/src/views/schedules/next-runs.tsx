@@ -1,7 +1,7 @@
 // The next five runs, in the schedule's zone and in the reader's, with a word about clocks that change.
 
 import type { ReactNode } from 'react'
-import type { ScheduleView } from '../../api/types.js'
+import type { Schedule } from '../../api/types.js'
 import { Icon } from '../../parts/icons.js'
 import { useNow } from '../../time/clock.js'
 import { relativeText, runText } from '../../time/format.js'
@@ -9,11 +9,11 @@ import { clockNote, zoneDistance } from './words.js'
 
 const OWN_ZONE: string = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-export function NextRuns({ schedule: { zone, next } }: { readonly schedule: ScheduleView }): ReactNode {
+export function NextRuns({ schedule: { zone, next } }: { readonly schedule: Schedule }): ReactNode {
   const now = useNow()
   const note = clockNote(zone, now)
   const distance = zoneDistance(zone, OWN_ZONE, now)
-  if (next.length === 0) return <p className="faint">No run is to come.</p>
+  if (next.length === 0) return <p className="faint">No further runs.</p>
   return (
     <>
       <table className="runs">

@@ -1,10 +1,10 @@
-// One schedule: its expression, its words, its next runs in its zone and in the reader's.
+// One schedule: its expression, described in words, and its next runs.
 
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { useRights } from '../../api/looks.js'
+import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
-import type { ScheduleView } from '../../api/types.js'
+import type { Enqueued, Schedule } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobPath, jobsPath, queuePath, segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
@@ -14,12 +14,12 @@ import { NextRuns } from './next-runs.js'
 import { cronWords } from './words.js'
 
 const CATCH_UP = {
-  skip: 'missed runs are left out',
-  latest: 'the latest missed run is made up for',
-  all: 'all missed runs are made up for',
+  skip: 'Missed runs are skipped',
+  latest: 'Only the latest missed run is caught up',
+  all: 'All missed runs are caught up',
 } as const
 
-export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }): ReactNode {
+export function ScheduleCard({ schedule }: { readonly schedule: Schedule }): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const { name, cron, zone, queue, type, paused, nextAt, lastAt, lastJobId, catchUp, overlap } = schedule
   return (
@@ -27,12 +27,12 @@ export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }):
       <header className="card-head">
         <h2>{name}</h2>
         {paused ? <span className="tag tag-warning">paused</span> : null}
-        {nextAt === null && !paused ? <span className="tag tag-danger">never fires again</span> : null}
+        {nextAt === null && !paused ? <span className="tag tag-danger">will not run again</span> : null}
         <span className="card-actions">
           <ScheduleActions schedule={schedule} />
         </span>
       </header>
-      <p className="schedule-words">{cronWords(cron) ?? 'An expression that cannot be put in words'}</p>
+      <p className="schedule-words">{cronWords(cron) ?? 'This expression cannot be described'}</p>
       <p className="schedule-facts">
         <code>{cron}</code>
         <span>{zone}</span>
@@ -67,8 +67,8 @@ export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }):
         <>
           <NextRuns schedule={schedule} />
           <p className="faint">
-            {CATCH_UP[catchUp] ?? ''};{' '}
-            {overlap === 'skip' ? 'a run is left out while the one before is unfinished' : 'runs may overlap'}
+            {CATCH_UP[catchUp]};{' '}
+            {overlap === 'skip' ? 'a run is skipped while the one before is unfinished' : 'runs may overlap'}
           </p>
         </>
       ) : null}
@@ -76,7 +76,7 @@ export function ScheduleCard({ schedule }: { readonly schedule: ScheduleView }):
   )
 }
 
-function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: ScheduleView }): ReactNode {
+function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: Schedule }): ReactNode {
   const { operate, enqueue } = useRights()
   const { isBusy, run } = useAction()
   const [, go] = useLocation()
@@ -85,8 +85,8 @@ function ScheduleActions({ schedule: { name, paused } }: { readonly schedule: Sc
   const runNow = async () => {
     let id: string | undefined
     const isDone = await run(async () => {
-      id = (await change<{ id?: string } | null>('POST', path('run')))?.id
-    }, `${name} runs now, outside its times`)
+      id = (await change<Enqueued>('POST', path('run'))).id
+    }, `${name} has enqueued a job`)
     if (isDone && id !== undefined) go(jobPath(id))
   }
   return (

@@ -1,8 +1,7 @@
-// Schedules: when each fires, in plain words.
+// The schedules.
 
 import type { ReactNode } from 'react'
-import { readSchedules } from '../../api/read.js'
-import { useResource } from '../../api/resource.js'
+import { useSchedules } from '../../api/answers.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { ScheduleCard } from './schedule-card.js'
@@ -15,23 +14,26 @@ const EXAMPLE = `await holdfast.schedule('nightly-report', {
 })`
 
 export function SchedulesPage(): ReactNode {
-  const { value, error, refresh } = useResource('v1/schedules', { everyMs: 5_000, read: readSchedules })
+  const { value, error, refresh } = useSchedules(5_000)
   return (
-    <Page title="Schedules" beside={value === null ? null : <span className="page-count">{value.length}</span>}>
+    <Page
+      title="Schedules"
+      beside={value === null ? null : <span className="page-count">{value.schedules.length}</span>}
+    >
       {value === null ? (
         error === null ? (
           <Waiting />
         ) : (
           <Failed error={error} onRetry={refresh} />
         )
-      ) : value.length === 0 ? (
-        <Empty icon="schedules" title="No schedule yet">
+      ) : value.schedules.length === 0 ? (
+        <Empty icon="schedules" title="No schedules yet">
           <p>A schedule enqueues a job at the times of a cron expression. Set one in your code:</p>
           <pre className="block">{EXAMPLE}</pre>
         </Empty>
       ) : (
         <div className="schedule-list">
-          {value.slice(0, CARDS_MAX).map((schedule) => (
+          {value.schedules.slice(0, CARDS_MAX).map((schedule) => (
             <ScheduleCard key={schedule.name} schedule={schedule} />
           ))}
         </div>

@@ -4,7 +4,7 @@ import cronstrue from 'cronstrue'
 import { nextClockChange, offsetMinutes } from '../../time/clock-change.js'
 import { runText } from '../../time/format.js'
 
-/** "At 09:00, Monday through Friday", or null for an expression that cannot be told. */
+/** "At 09:00, Monday through Friday", or null for an expression that cannot be described. */
 export function cronWords(cron: string): string | null {
   try {
     return cronstrue.toString(cron, { use24HourTimeFormat: true, verbose: false })
@@ -23,7 +23,7 @@ export function clockNote(zone: string, fromMs: number): string | null {
   const amount = size === 60 ? 'an hour' : `${size} minutes`
   const when = runText(change.atMs - 60_000, zone).split(',')[0]
   if (change.minutes > 0) {
-    return `Clocks in ${zone} go forward ${amount} on ${when}: a fixed time inside the gap runs right after it; of several times a day, those inside it are left out.`
+    return `Clocks in ${zone} go forward ${amount} on ${when}: a fixed time inside the gap runs right after it; of several times a day, those inside it are skipped.`
   }
   return `Clocks in ${zone} go back ${amount} on ${when}: a fixed time that comes twice runs once; of several times a day, those that come twice run twice.`
 }

@@ -1,8 +1,8 @@
-// One worker: its heartbeat, its slots, the jobs in its hands.
+// One worker: its heartbeat, its slots, the jobs it runs.
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
-import type { WorkerView } from '../../api/types.js'
+import type { Worker } from '../../api/types.js'
 import { jobPath, queuePath } from '../../links.js'
 import { countOf } from '../../numbers.js'
 import { Meter } from '../../parts/meter.js'
@@ -11,10 +11,10 @@ import { durationText } from '../../time/format.js'
 
 const LATE_MS = 15_000
 const QUEUES_SHOWN = 6
-/** So few jobs are shown unasked. */
+/** Up to this many jobs are shown without a click. */
 const JOBS_SHOWN = 5
 
-export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNode {
+export function WorkerCard({ worker }: { readonly worker: Worker }): ReactNode {
   const [chosen, setChosen] = useState<boolean | null>(null)
   const { id, host, pid, version, queues, concurrency, running, draining, heartbeatAgeMs, live, startedAt, jobs } =
     worker
@@ -68,7 +68,7 @@ export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNo
             aria-expanded={isOpen}
             onClick={() => setChosen(!isOpen)}
           >
-            {isOpen ? 'Hide its jobs' : `Its ${countOf(jobs.length, 'job')}`}
+            {isOpen ? 'Hide jobs' : `Show ${countOf(jobs.length, 'job')}`}
           </button>
           {isOpen ? <CurrentJobs jobs={jobs} running={running} /> : null}
         </>
@@ -77,7 +77,7 @@ export function WorkerCard({ worker }: { readonly worker: WorkerView }): ReactNo
   )
 }
 
-function CurrentJobs({ jobs, running }: { readonly jobs: WorkerView['jobs']; readonly running: number }): ReactNode {
+function CurrentJobs({ jobs, running }: { readonly jobs: Worker['jobs']; readonly running: number }): ReactNode {
   return (
     <>
       <ul className="current-jobs">

@@ -1,8 +1,7 @@
-// Workers: who lives, how busy each is, what it runs.
+// The workers: whether each is alive, how busy it is, what it runs.
 
 import type { ReactNode } from 'react'
-import { readWorkers } from '../../api/read.js'
-import { useResource } from '../../api/resource.js'
+import { useWorkers } from '../../api/answers.js'
 import { countOf } from '../../numbers.js'
 import { Empty, Failed, Waiting } from '../../parts/empty.js'
 import { Meter } from '../../parts/meter.js'
@@ -12,8 +11,8 @@ import { WorkerCard } from './worker-card.js'
 const CARDS_MAX = 200
 
 export function WorkersPage(): ReactNode {
-  const { value, error, refresh } = useResource('v1/workers', { everyMs: 3_000, read: readWorkers })
-  const live = value?.filter((worker) => worker.live) ?? []
+  const { value, error, refresh } = useWorkers(3_000)
+  const live = value?.workers.filter((worker) => worker.live) ?? []
   const slots = live.reduce((sum, { concurrency }) => sum + concurrency, 0)
   const running = live.reduce((sum, worker) => sum + worker.running, 0)
   return (
@@ -24,10 +23,10 @@ export function WorkersPage(): ReactNode {
         ) : (
           <Failed error={error} onRetry={refresh} />
         )
-      ) : value.length === 0 ? (
-        <Empty icon="workers" title="No worker lives" command="npx holdfast worker ./jobs.js --queues default">
-          Jobs wait until one does. Start it with a module that exports your handlers; it appears here with its first
-          heartbeat.
+      ) : value.workers.length === 0 ? (
+        <Empty icon="workers" title="No workers" command="npx holdfast worker ./jobs.js --queues default">
+          Jobs wait until a worker starts. Start one with a module that exports your handlers; it appears here with its
+          first heartbeat.
         </Empty>
       ) : (
         <>
@@ -38,7 +37,7 @@ export function WorkersPage(): ReactNode {
             </span>
           </div>
           <div className="worker-list">
-            {value.slice(0, CARDS_MAX).map((worker) => (
+            {value.workers.slice(0, CARDS_MAX).map((worker) => (
               <WorkerCard key={worker.id} worker={worker} />
             ))}
           </div>

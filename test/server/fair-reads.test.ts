@@ -13,7 +13,7 @@ import { TestServer } from './support.js'
 
 const schema = `fair_looks_${process.pid}`
 
-describe('while a search waits', () => {
+describe('during a slow search', () => {
   let server: TestServer
   let sql: pg.Client
   let searcher: string
@@ -50,7 +50,7 @@ describe('while a search waits', () => {
 
   const search = () => server.as(searcher, 'GET', '/v1/jobs?filter=error:boom')
 
-  test('another key enqueues, is known, and sees its counts', async () => {
+  test('another key enqueues, is authenticated, and reads its counts', async () => {
     const { searches, answers } = await whileSearchesWait(async () => {
       const searches = Array.from({ length: 10 }, search)
       await waits(1)
@@ -70,7 +70,7 @@ describe('while a search waits', () => {
     await Promise.all(searches)
   })
 
-  test('a key with too many searches is told to wait', async () => {
+  test('a key with too many searches is refused until some are done', async () => {
     const searches = await whileSearchesWait(async () => {
       const asked = Array.from({ length: 60 }, search)
       const first = await Promise.race(asked)
@@ -83,7 +83,7 @@ describe('while a search waits', () => {
     expect((await search()).status).toBe(200)
   }, 60_000)
 
-  test('a search whose caller is gone is ended on the server, and the next one runs', async () => {
+  test('a search whose client disconnected is ended in the store, and the next one runs', async () => {
     await whileSearchesWait(async () => {
       const headers = { authorization: `Bearer ${searcher}` }
       const request = httpGet(`${server.listening.url}/v1/jobs?filter=error:boom`, { headers }).on('error', () => {})
@@ -120,7 +120,7 @@ describe('counts and keys', () => {
     }
   }
 
-  test('fifty readers share one computation of the counts, and one look at their key', async () => {
+  test('fifty readers share one computation of the counts, and one read of their key', async () => {
     const { store, calls } = counted()
     const server = await TestServer.open({}, store)
     const key = await server.key(['read'])
@@ -139,7 +139,7 @@ describe('counts and keys', () => {
     expect(calls.get('overview')).toBeLessThan(5)
   })
 
-  test('a key revoked by another process holds for 5 s at most, one revoked here not at all', async () => {
+  test('a key revoked by another process works for 5 s at most, one revoked here not at all', async () => {
     const store = memoryStore({ clock: systemPorts.clock })
     let nowMs = systemPorts.clock.monotonic()
     const clock = { now: systemPorts.clock.now, monotonic: () => nowMs }
@@ -160,7 +160,7 @@ describe('counts and keys', () => {
     await Promise.all([holdfast.close(), elsewhere.close()])
   })
 
-  test('a key made elsewhere after its id was asked for holds a second later', async () => {
+  test('a key created elsewhere after its id was asked for works a second later', async () => {
     const store = memoryStore({ clock: systemPorts.clock })
     let nowMs = systemPorts.clock.monotonic()
     const clock = { now: systemPorts.clock.now, monotonic: () => nowMs }

@@ -1,26 +1,26 @@
-// Looks that may cost the store much: searches, counts, series. Only a few run at a time, fewer of one key, and those of a key wait
-// for each other: whoever asks for much slows themselves down, not the others.
+// Limits expensive reads: searches, counts, series. Only a few run concurrently, and fewer for one caller. The rest wait their
+// turn, so a caller with many searches slows down itself and not others.
 
 import { Refusal } from './problem.js'
 
-/** How many run concurrently: of one key, and of all together. */
+/** How many run concurrently: for one caller, and in total. */
 const OF_ONE_MAX = 2
 const OF_ALL_MAX = 6
 /** How many may wait. */
 const WAITING_OF_ONE_MAX = 32
 const WAITING_OF_ALL_MAX = 512
-/** How long one waits for its turn: well below what an idle connection is ended after, so that there is an answer. */
+/** How long one waits for its turn. An idle connection is closed later than this, so the caller gets an answer. */
 const WAIT_MS = 20_000
 
-/** The looks of one key. */
+/** The reads of one caller. */
 interface Backlog {
   running: number
-  /** Called in order, each when its turn has come. */
+  /** Called in order, each when it is its turn. */
   readonly waiting: (() => void)[]
 }
 
-export class CostlyLooks {
-  /** By whoever asks, the one whose turn came longest ago first. */
+export class CostlyReads {
+  /** By caller, the one whose last turn is longest ago first. */
   readonly #backlogs = new Map<string, Backlog>()
   readonly #waitMs: number
   #running = 0
@@ -30,8 +30,8 @@ export class CostlyLooks {
     this.#waitMs = waitMs
   }
 
-  /** Runs `work` when it is its turn. Raises 429 when too many of the same wait already, when its turn does not come in time, and when
-   *  `signal` is aborted before that. */
+  /** Runs `work` when it is its turn. Raises 429 when too many of the caller wait already, when its turn does not come in time,
+   *  and when `signal` is aborted before that. */
   async run<T>(who: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     await this.#turn(who, signal)
     try {
@@ -50,11 +50,11 @@ export class CostlyLooks {
       return Promise.resolve()
     }
     if (backlog.waiting.length >= WAITING_OF_ONE_MAX) {
-      throw busy(`${backlog.running + backlog.waiting.length} searches of yours are under way already: wait for them`)
+      throw busy(`you have ${backlog.running + backlog.waiting.length} searches in progress: wait for them`)
     }
     if (this.#waiting >= WAITING_OF_ALL_MAX) {
       this.#forget(who, backlog)
-      throw busy('too many searches are under way: try again')
+      throw busy('too many searches are in progress: try again')
     }
     return new Promise((resolve, reject) => {
       const start = () => {
@@ -72,8 +72,8 @@ export class CostlyLooks {
         this.#forget(who, backlog)
         reject(busy(why))
       }
-      const leave = () => giveUp('whoever asked is gone')
-      const late = `the searches before this one were not done after ${this.#waitMs / 1_000} s: ask for less, or later`
+      const leave = () => giveUp('the client disconnected')
+      const late = `this search waited ${this.#waitMs / 1_000} s for others to finish: narrow it, or try later`
       const timer = setTimeout(() => giveUp(late), this.#waitMs).unref()
       backlog.waiting.push(start)
       this.#waiting++
@@ -93,7 +93,7 @@ export class CostlyLooks {
       next.running++
       this.#running++
       this.#waiting--
-      // To the end of the map: the others have their turn first.
+      // To the end of the map, so that the other callers come first.
       this.#backlogs.delete(name)
       this.#backlogs.set(name, next)
       next.waiting.shift()!()
