@@ -150,7 +150,7 @@ export function isTraceparent(value: unknown): value is string {
 }
 
 /** What the enqueue says about its trace, or null. Raises `invalid_option` for what is no trace context. */
-export function resolveTrace(options: EnqueueOptions | undefined): string | null {
+function resolveTrace(options: EnqueueOptions | undefined): string | null {
   const value = options?.traceparent
   if (value === undefined) return null
   if (isTraceparent(value)) return value
@@ -176,7 +176,7 @@ const KNOWN = [
 ]
 
 /** The terms of one job: the enqueue's own options first, then its definition's, then the defaults. */
-export function resolveTerms(target: JobTarget, options: EnqueueOptions | undefined): JobTerms {
+function resolveTerms(target: JobTarget, options: EnqueueOptions | undefined): JobTerms {
   const terms = startingTerms(target)
   if (options === undefined) return terms
   checkKeys('enqueue', options, KNOWN)
@@ -220,7 +220,7 @@ export function startingTerms(target: JobTarget): JobTerms {
 }
 
 /** The definition, or null for a bare type. Raises `invalid_option` for anything else. */
-export function definitionOf(target: JobTarget): JobDefinition | null {
+function definitionOf(target: JobTarget): JobDefinition | null {
   if (typeof target === 'string') return null
   if (typeof target === 'object' && target !== null && typeof target.handle === 'function') return target
   throw new HoldfastError('invalid_option', `a job must be given by defineJob(…) or by its type, got ${show(target)}`)

@@ -14,7 +14,7 @@ export interface Queryable {
   query(text: string, values: unknown[]): Promise<{ rows: unknown[] }>
 }
 
-export interface EnqueueRequest {
+interface EnqueueRequest {
   /** The caller's transaction: the jobs exist exactly if it commits. */
   readonly tx?: Queryable
   /** Leases the first jobs for a worker in the same step. */
@@ -53,7 +53,7 @@ export interface Watch extends Extension {
   readonly settled: readonly Lease[]
 }
 
-export interface SettleRequest {
+interface SettleRequest {
   /** The caller's transaction: the settlement holds exactly if it commits. */
   readonly tx?: Queryable
   /** Settles only jobs whose lease has run out. For rescue. */
