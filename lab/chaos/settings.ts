@@ -204,7 +204,7 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   },
   host: {
     ...SHORT,
-    ...{ workers: 2, jobs: 3_000, perSecond: 100, seconds: 40, concurrency: 16, prefetch: 20, processes: 2 },
+    ...{ workers: 2, jobs: 2_000, perSecond: 40, seconds: 45, drainSeconds: 240, prefetch: 20, processes: 2 },
     faults: {
       ...{ 'kill child': 10, 'kill supervisor': 3, 'exiting handler': 2, 'leaking handler': 1, 'spinning handler': 2 },
       ...{ 'pause beyond lease': 2, deploy: 2, 'second signal': 1, 'cut by reset': 3, 'lose answer to settle': 2 },

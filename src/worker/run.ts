@@ -124,7 +124,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 
 function resolved(held: HeldJob, scope: RunScope, value: unknown): void {
   if (held.phase === 'ended') return
-  const remote = value instanceof RemoteEnd ? value : null
+  const remote = isIsolated(held, scope) ? (value as RemoteEnd) : null
   if (remote !== null && remote.verdict !== null) rejected(held, scope, remote)
   else if (held.isCompleting) void confirmCompletion(held, scope, null)
   else if (held.isLost) letGo(held, scope)
@@ -138,9 +138,14 @@ function rejected(held: HeldJob, scope: RunScope, thrown: unknown): void {
   else concludeThrown(held, scope, thrown)
 }
 
+function isIsolated({ job }: HeldJob, { isolation }: RunScope): boolean {
+  return isolation?.isolates(job.type) === true
+}
+
 function concludeThrown(held: HeldJob, scope: RunScope, thrown: unknown): void {
   const definition = held.handler.definition as JobDefinition
-  const remote = thrown instanceof RemoteEnd ? thrown.verdict : null
+  // Nothing that a handler in this thread threw is touched here: it may throw at every touch.
+  const remote = isIsolated(held, scope) && thrown instanceof RemoteEnd ? thrown.verdict : null
   const verdict = remote ?? classifyThrown(thrown, definition)
   if (held.abortCause === 'cancelled') {
     conclude(held, scope, { kind: 'cancelled' })

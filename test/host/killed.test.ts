@@ -95,7 +95,7 @@ describe('kill -9 of a child', () => {
 
 describe('kill -9 of the supervisor', () => {
   test.each([
-    ['idle', {}],
+    ['that wait', {}],
     ['that compute without end', { spin: true, once: 1 }],
   ])(
     'children %s are gone within a second, and their jobs are rescued',
