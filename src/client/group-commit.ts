@@ -7,8 +7,8 @@ import { HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { ClaimedJob, Enqueued, NewJob } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
-import type { LocalWorkers } from '../core/reserve.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
+import type { LocalWorkers } from '../core/reserve.js'
 import { aborted, gaveUp } from './enqueue-errors.js'
 
 /** The most a flush holds, so that one statement stays short and its memory bounded. A single call may be larger. */
@@ -240,7 +240,10 @@ export class GroupCommit<Result> {
     for (const call of unsent) call.isSent = true
     let answers: readonly Enqueued[]
     try {
-      answers = await this.deps.store.enqueue(jobs, { wereHeld, ...(reservation === null ? {} : { claim: reservation.claim }) })
+      answers = await this.deps.store.enqueue(jobs, {
+        wereHeld,
+        ...(reservation === null ? {} : { claim: reservation.claim }),
+      })
     } catch (error) {
       reservation?.failed()
       if (this.isUnwritten(error)) for (const call of unsent) call.isSent = false

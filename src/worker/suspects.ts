@@ -33,7 +33,10 @@ export class Suspects {
 
   constructor(scope: RunScope, concurrency: number) {
     this.#scope = scope
-    this.#runningMax = Math.max(1, Math.floor(concurrency * (scope.isolation === null ? SLOT_SHARE : SLOT_SHARE_IN_CHILDREN)))
+    this.#runningMax = Math.max(
+      1,
+      Math.floor(concurrency * (scope.isolation === null ? SLOT_SHARE : SLOT_SHARE_IN_CHILDREN)),
+    )
   }
 
   /** How many wait. */
