@@ -31,7 +31,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'settle does not look at the fence',
     `${MEMORY}/settle.js`,
     ['I4'],
-    ['const job = heldJob(memory, settled);', 'const job = memory.jobs.get(id)?.lease ? memory.jobs.get(id) : null;'],
+    [
+      'const job = heldJob(memory, settled);',
+      'const job = memory.jobs.get(settled.id)?.lease ? memory.jobs.get(settled.id) : null;',
+    ],
   ),
   bug(
     'extend does not look at the fence',
