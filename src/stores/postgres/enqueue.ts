@@ -39,7 +39,7 @@ function isTrimmed(json: string): boolean {
   return json.charCodeAt(0) > 0x20 && json.charCodeAt(json.length - 1) > 0x20
 }
 
-/** Plain jobs and timed ones, each by its own statement, in one transaction. */
+/** Plain jobs and timed ones, each by its own statement, in one exchange with one commit. */
 async function writeApart(
   db: Database,
   jobs: readonly NewJob[],
@@ -50,9 +50,7 @@ async function writeApart(
   const isClaimable = claim !== undefined && jobs.slice(0, claim.count).every(isPlain)
   const calls = [plainCall(db, plain, isClaimable ? claim : undefined), timedCall(db, timed)]
   try {
-    const [plainRows, timedRows] = await db.transaction('enqueue', (send) =>
-      Promise.all(calls.map(([sql, values]) => send(sql, values))),
-    )
+    const [plainRows, timedRows] = await db.sendTogether('enqueue', calls)
     const timedAnswers = readTimed(timedRows!)
     if (timedAnswers === null) return writeRows(db, 'enqueue', jobs, null)
     const answers = [...readPlain(plain, plainRows![0]!), ...timedAnswers]
