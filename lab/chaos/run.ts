@@ -299,6 +299,7 @@ function describe(
     commit: commitOf(),
     leaseMs: settings.leaseMs,
     rescueMs: 30_000,
+    hasChildren: settings.processes > 0,
     faults: plan.map(({ index, kind }) => ({ index, kind })),
     healedAt,
     drainMs: drainMsOf(settings),

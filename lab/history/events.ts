@@ -239,6 +239,8 @@ export interface RunBegun {
   readonly leaseMs: number
   /** How long after its expiry a lease may remain before it is rescued. */
   readonly rescueMs: number
+  /** Whether workers run handlers in children. A child's end is a crash that its worker counts without a rescue. Absent: no. */
+  readonly hasChildren?: boolean
   /** The planned faults. Without any, no lease may expire. */
   readonly faults: readonly { readonly index: number; readonly kind: string }[]
   /** Store time at which everything was whole again; null until known. */

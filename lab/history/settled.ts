@@ -48,12 +48,16 @@ function checkFence(reading: Reading, life: Life, { job, at, fence, to }: JobSet
 }
 
 function checkCounts(reading: Reading, life: Life, event: JobSettled): void {
-  const wrong = wrongCount(life, event) ?? wrongEnd(life, event)
+  const wrong = wrongCount(reading, life, event) ?? wrongEnd(life, event)
   if (wrong !== null) report(reading, 'I5', event.job, `became ${event.to} at ${shown(event.at)} ${wrong}`)
 }
 
 /** What is wrong with the counts after the settlement, or null. */
-function wrongCount(life: Life, { to, rescued, attempts, crashes, reason }: JobSettled): string | null {
+function wrongCount(
+  reading: Reading,
+  life: Life,
+  { to, rescued, attempts, crashes, reason }: JobSettled,
+): string | null {
   const attempt = life.lease!.attempt
   const counted = `with ${attempts} attempts and ${crashes} crashes counted after attempt ${attempt} and ${life.crashes} crashes`
   const isKept = attempts === attempt
@@ -67,8 +71,8 @@ function wrongCount(life: Life, { to, rescued, attempts, crashes, reason }: JobS
   if (to === 'dead' && isGivenBack && !hasCrashed && (reason === 'expired' || reason === 'attempts')) return null
   // For an expired lease: blamed and counted, or neither if no handler had started.
   if (rescued) return hasCrashed === isKept ? null : counted
-  // Of a child that ended: its host counts the crash without waiting for the lease.
-  if (hasCrashed) return isKept ? null : counted
+  // For a child that ended: its worker counts the crash without waiting for the lease.
+  if (hasCrashed) return isKept && reading.run?.hasChildren === true ? null : counted
   const isGift = to === 'ready' || to === 'scheduled'
   return isGift === isGivenBack ? null : counted
 }

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { PLANTS } from '../../lab/chaos/plants.js'
 import type { ChaosResult } from '../../lab/chaos/run.js'
+import { HOST_KINDS } from '../../lab/chaos/settings.js'
 
 const CLI = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url))
 // Two minutes on two free cores. How long it takes under load is not tested.
@@ -70,6 +71,23 @@ describe('under chaos', () => {
       expect(verdict.counted).toEqual({ ok: true, reasons: [] })
       expect(complaints).toEqual([])
       expect(Object.keys(verdict.counts.faults).length).toBeGreaterThanOrEqual(16)
+      expect(code).toBe(0)
+    },
+    PATIENCE_MS,
+  )
+
+  test(
+    'no job is lost or doubled when handlers run in children, and children and supervisors are killed',
+    async () => {
+      const { code, result } = await chaos('--form', 'host')
+
+      const { verdict, story, complaints } = result
+      expect(verdict.violations, story ?? '').toEqual([])
+      expect(verdict.counted).toEqual({ ok: true, reasons: [] })
+      expect(complaints).toEqual([])
+      expect(verdict.counts.faults).toMatchObject(
+        Object.fromEntries(HOST_KINDS.map((kind) => [kind, expect.any(Number)])),
+      )
       expect(code).toBe(0)
     },
     PATIENCE_MS,

@@ -223,6 +223,14 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
   ],
   [
     'I5',
+    'a crash counted without a rescue, in a run whose workers have no children',
+    [
+      ...[...taken, settled(300, 1, 'ready', { crashes: 1 }), claimed(400, 2, 2)],
+      ...[settled(500, 2, 'succeeded', { attempts: 2, crashes: 1 }), final()],
+    ],
+  ],
+  [
+    'I5',
     'a crash was not counted',
     [
       ...taken,
