@@ -1,13 +1,14 @@
 // The way to one child: a process with a channel, or a thread. Both start the same program, child-main.ts.
 
 import { fork } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Worker as Thread } from 'node:worker_threads'
 import type { Isolate } from '../core/definition.js'
+import { HoldfastError } from '../core/errors.js'
 import type { Timers } from '../core/ports.js'
 import type { ChildSetup, FromChild, ToChild } from './protocol.js'
 
-const ENTRY = new URL('./child-main.js', import.meta.url)
 const MIB = 1024 * 1024
 // What it sent before it ended is read first: a job whose end is in there does not run again.
 const LAST_WORDS_MS = 500
@@ -41,13 +42,25 @@ export interface ChannelDeps {
   readonly onEnd: (end: ChannelEnd) => void
 }
 
+/** The file that a child runs. Raises `unsupported` where a bundler has left none. */
+export function childProgram(): URL {
+  // A bundle in CommonJS has no address of its own.
+  const here = import.meta.url as string | undefined
+  const file = here === undefined ? null : new URL(`./child-main${here.endsWith('.ts') ? '.ts' : '.js'}`, here)
+  if (file !== null && existsSync(file)) return file
+  throw new HoldfastError(
+    'unsupported',
+    'handlers cannot run in children of a bundled program, because the program of a child is a file of the package: leave holdfast out of the bundle (external), or leave out processes and isolate',
+  )
+}
+
 export function openChannel(isolate: Isolate, deps: ChannelDeps): Channel {
   return isolate === 'process' ? openProcess(deps) : openThread(deps)
 }
 
 function openProcess({ setup, memoryBytes, timers, onMessage, onEnd }: ChannelDeps): Channel {
   const limit = memoryBytes === null ? [] : [`--max-old-space-size=${Math.floor(memoryBytes / MIB)}`]
-  const child = fork(fileURLToPath(ENTRY), [JSON.stringify(setup)], {
+  const child = fork(fileURLToPath(childProgram()), [JSON.stringify(setup)], {
     execArgv: [...inherited(process.execArgv), ...limit],
     serialization: 'advanced',
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -88,7 +101,7 @@ function openProcess({ setup, memoryBytes, timers, onMessage, onEnd }: ChannelDe
 }
 
 function openThread({ setup, memoryBytes, onMessage, onEnd }: ChannelDeps): Channel {
-  const thread = new Thread(ENTRY, {
+  const thread = new Thread(childProgram(), {
     workerData: setup,
     name: 'holdfast-child',
     ...(memoryBytes === null ? {} : { resourceLimits: { maxOldGenerationSizeMb: Math.floor(memoryBytes / MIB) } }),

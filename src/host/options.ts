@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { checkWhole } from '../core/check.js'
 import type { Handler, Isolate } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
+import { childProgram } from './channel.js'
 
 /** How a worker runs handlers in children: processes that do nothing else. */
 export interface HostOptions {
@@ -72,6 +73,7 @@ export function resolveHostOptions(options: HostOptions, worker: HostedWorker): 
   }
   if (isolated.size === 0) return null
   if (file === null) throw moduleMissing(processes, isolated)
+  childProgram()
   const children = processes ?? Math.min(availableParallelism(), worker.concurrency, PROCESSES_MAX)
   return {
     isolated,

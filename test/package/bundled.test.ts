@@ -26,6 +26,12 @@ async function main() {
     while (performance.now() < endsAt);
     return 'done'
   })
+  let refused = null
+  try {
+    holdfast.worker({ handlers: [block], processes: 1, module: process.argv[1] })
+  } catch (error) {
+    refused = error.code
+  }
   const worker = holdfast.worker({ handlers: [block], lease: '1s', heartbeat: '300ms' })
   await worker.start()
   const { id } = await holdfast.enqueue('block', null)
@@ -37,7 +43,7 @@ async function main() {
   const asset = await server.fetch(new Request('http://localhost/' + script))
   await holdfast.close()
   console.log(JSON.stringify({
-    result, attempts, page: page.status, title: /<title>([^<]*)/.exec(html)?.[1],
+    result, attempts, refused, page: page.status, title: /<title>([^<]*)/.exec(html)?.[1],
     asset: asset.status, bytes: (await asset.text()).length, failed: events.filter((name) => name === 'store.failed'),
   }))
 }
@@ -77,7 +83,7 @@ function bundle(format: 'esm' | 'cjs'): string {
 }
 
 describe.each(['esm', 'cjs'] as const)('bundled as %s', (format) => {
-  test('it connects, keeps the lease of a job that blocks the event loop, and serves the dashboard', {
+  test('it connects, keeps the lease of a job that blocks the event loop, serves the dashboard, and refuses child processes', {
     timeout: 90_000,
   }, () => {
     const out = bundle(format)
@@ -89,6 +95,7 @@ describe.each(['esm', 'cjs'] as const)('bundled as %s', (format) => {
     expect(ended.stderr).toBe('')
     const told = JSON.parse(ended.stdout)
     expect(told).toMatchObject({ result: 'done', attempts: [1], page: 200, title: 'Holdfast', asset: 200, failed: [] })
+    expect(told.refused).toBe('unsupported')
     expect(told.bytes).toBeGreaterThan(100_000)
   })
 })
