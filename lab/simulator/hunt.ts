@@ -32,7 +32,7 @@ export function isFound({ invariant, expected }: Hunted): boolean {
 /** Where the compiled code is: the folder that holds src/ and lab/. */
 const COMPILED = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 const PARTS = [
-  ...['src/core', 'src/client', 'src/worker', 'src/upkeep', 'src/stores/memory'],
+  ...['src/core', 'src/client', 'src/worker', 'src/host', 'src/upkeep', 'src/stores/memory'],
   ...['src/holdfast.js', 'src/system-ports.js', 'src/version.js', 'lab/history', 'lab/simulator'],
 ]
 
