@@ -198,7 +198,7 @@ describe('the command', () => {
     [['lease', '--minutes', '3'], /lease has no minutes and no rate to choose/],
     [['sustained', '--rate', '0'], /rate must be a whole number from 1 /],
     [['sustained', '--minutes', '0.01'], /minutes must be a number from 0\.05 to 600/],
-    [[], /say which experiment/],
+    [[], /name an experiment/],
   ])('%j is a mistake in usage, reported before anything is started', { timeout: 60_000 }, async (args, message) => {
     const child = spawn(process.execPath, [MAIN, 'experiment', ...args], { stdio: ['ignore', 'ignore', 'pipe'] })
     let stderr = ''
