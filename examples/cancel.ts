@@ -10,7 +10,7 @@ const holdfast = await connect()
 
 const waiting = await holdfast.enqueue(crunch, { minutes: 1 }, { delay: '1h' })
 assert.equal((await holdfast.cancel(waiting.id, { by: 'ada' })).result, 'cancelled')
-console.log('waiting: cancelled at once')
+console.log('waiting: cancelled immediately')
 
 let started = () => {}
 const running = new Promise<void>((resolve) => {

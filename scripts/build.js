@@ -1,11 +1,14 @@
 // Builds dist/: src/ and lab/ compiled, the types that users reach, and the dashboard. It is put in place at the end, so that a
 // failed build leaves the last one unchanged. All of dist/ is published, so it holds only what users need: comments stay in the
 // types, for editors, and are removed from the code.
+import { isUtf8 } from 'node:buffer'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
+import { transformSync } from 'esbuild'
 import { build as bundle } from 'vite'
+import { indentWithTabs } from './indent-with-tabs.js'
 
 const MAKING = 'dist.next'
 const TSC = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', MAKING]
@@ -14,12 +17,23 @@ run(...TSC, '--declaration', '--emitDeclarationOnly')
 // Checked above.
 run(...TSC, '--noCheck', '--removeComments')
 dropUnreachedTypes()
+compactCode()
 await writeHeartbeatCode()
 chmodSync(`${MAKING}/src/cli/main.js`, 0o755)
 run('node_modules/vite/bin/vite.js', 'build', 'dashboard', '--outDir', `../${MAKING}/web`, '--logLevel', 'warn')
 writeText('src/server/web.js', 'WEB', packedWeb())
 rmSync('dist', { recursive: true, force: true })
 renameSync(MAKING, 'dist')
+
+/** Users step through src/, so it stays readable. The lab is for running only. */
+function compactCode() {
+  const names = readdirSync(MAKING, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'))
+  for (const file of names.map((name) => join(MAKING, name))) {
+    const code = readFileSync(file, 'utf8')
+    const isOfLab = file.startsWith(join(MAKING, 'lab'))
+    writeFileSync(file, isOfLab ? transformSync(code, { minify: true, target: 'node20' }).code : indentWithTabs(code))
+  }
+}
 
 /** Writes a text into the module that holds it. */
 function writeText(path, name, text) {
@@ -39,7 +53,7 @@ async function writeHeartbeatCode() {
     // These two are optional for the driver.
     ssr: { noExternal: true, external: ['pg-native', 'pg-cloudflare'], target: 'node' },
   })
-  writeText('src/worker/heartbeat-code.js', 'HEARTBEAT_CODE', made.output[0].code)
+  writeText('src/worker/heartbeat-code.js', 'HEARTBEAT_CODE', packed(made.output[0].code))
   rmSync(entry)
 }
 
@@ -48,8 +62,19 @@ function packedWeb() {
   const folder = join(MAKING, 'web')
   const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
   const paths = names.map(({ parentPath, name }) => join(parentPath, name)).sort()
-  const files = paths.map((path) => [relative(folder, path).replaceAll('\\', '/'), readFileSync(path, 'base64')])
-  return brotliCompressSync(JSON.stringify(Object.fromEntries(files))).toString('base64')
+  const files = paths.map((path) => [relative(folder, path).replaceAll('\\', '/'), readText(path)])
+  return packed(JSON.stringify(Object.fromEntries(files)))
+}
+
+/** A file that must be text: bytes that are not UTF-8 would be lost. */
+function readText(path) {
+  const bytes = readFileSync(path)
+  if (!isUtf8(bytes)) throw new Error(`${path} is not text, and the packed dashboard holds only text`)
+  return bytes.toString('utf8')
+}
+
+function packed(text) {
+  return brotliCompressSync(text).toString('base64')
 }
 
 /** Removes the types of files that no entry of the package reaches: commands, the lab, the internals of stores. */

@@ -3,6 +3,7 @@
 
 import { checkBoolean, checkKeys, checkText } from './core/check.js'
 import { HoldfastError, show } from './core/errors.js'
+import { given } from './core/given.js'
 import type { Logger } from './core/logger.js'
 import type { Clock } from './core/ports.js'
 import type { Store } from './core/store.js'
@@ -90,8 +91,7 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
       const { postgresStore } = await import('./stores/postgres/index.js')
       return postgresStore(url, {
         migrate,
-        ...(schema === undefined ? {} : { schema }),
-        ...(embedded === undefined ? {} : { embedded }),
+        ...given({ schema, embedded }),
         onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
       })
     }

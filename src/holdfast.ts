@@ -7,7 +7,8 @@ import { StoreTime } from './client/store-time.js'
 import { Tally } from './client/tally.js'
 import { checkBoolean, checkKeys, checkName, checkWhole } from './core/check.js'
 import { type Duration, durationMs } from './core/duration.js'
-import { HoldfastError, show } from './core/errors.js'
+import { HoldfastError, invalidOption, show } from './core/errors.js'
+import { given } from './core/given.js'
 import { PAYLOAD_BYTES_MAX } from './core/json.js'
 import { checkLogger, EventLog, type Logger } from './core/logger.js'
 import type { Ports } from './core/ports.js'
@@ -87,25 +88,15 @@ interface HoldfastSettings extends ClientSettings {
 
 /** Checks the options of a connection and fills in what is left out. */
 export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettings {
-  const {
-    payloadBytesMax,
-    enqueueTimeout,
-    enqueueBufferMax,
-    retention,
-    auditRetention,
-    upkeep,
-    name,
-    ports,
-    tracer,
-    logger,
-  } = options
+  const all = { ...DEFAULTS, ...given(options) }
+  const { upkeep, name, ports, tracer, logger } = all
   return {
-    payloadBytesMax: checkWhole('payloadBytesMax', payloadBytesMax ?? DEFAULTS.payloadBytesMax, 1, PAYLOAD_BYTES_LIMIT),
-    enqueueTimeoutMs: durationMs(enqueueTimeout ?? DEFAULTS.enqueueTimeout, { name: 'enqueueTimeout', minMs: 1 }),
-    bufferJobsMax: checkWhole('enqueueBufferMax', enqueueBufferMax ?? DEFAULTS.enqueueBufferMax, 1, 1_000_000),
-    retentionMs: durationMs(retention ?? DEFAULTS.retention, { name: 'retention' }),
-    auditRetentionMs: durationMs(auditRetention ?? DEFAULTS.auditRetention, { name: 'auditRetention' }),
-    upkeep: typeof upkeep === 'object' ? upkeep : checkBoolean('upkeep', upkeep ?? DEFAULTS.upkeep),
+    payloadBytesMax: checkWhole('payloadBytesMax', all.payloadBytesMax, 1, PAYLOAD_BYTES_LIMIT),
+    enqueueTimeoutMs: durationMs(all.enqueueTimeout, { name: 'enqueueTimeout', minMs: 1 }),
+    bufferJobsMax: checkWhole('enqueueBufferMax', all.enqueueBufferMax, 1, 1_000_000),
+    retentionMs: durationMs(all.retention, { name: 'retention' }),
+    auditRetentionMs: durationMs(all.auditRetention, { name: 'auditRetention' }),
+    upkeep: typeof upkeep === 'object' ? upkeep : checkBoolean('upkeep', upkeep),
     name: name === undefined ? null : checkName('name', name),
     ports: ports === undefined ? systemPorts : checkPorts(ports),
     tracer: tracer == null ? null : checkTracer(tracer),
@@ -116,9 +107,9 @@ export function resolveHoldfastOptions(options: HoldfastOptions): HoldfastSettin
 function checkTracer(tracer: JobTracer): JobTracer {
   const isTracer = (['enqueue', 'run', 'ended'] as const).every((name) => typeof tracer[name] === 'function')
   if (isTracer) return tracer
-  throw new HoldfastError(
-    'invalid_option',
-    `tracer must have the functions enqueue, run and ended, as openTelemetry() of holdfast/tracing gives them, got ${show(tracer)}`,
+  throw invalidOption(
+    'tracer must have the functions enqueue, run and ended, as openTelemetry() of holdfast/tracing gives them',
+    tracer,
   )
 }
 
@@ -126,10 +117,7 @@ function checkPorts(ports: Ports): Ports {
   checkKeys('ports', ports, ['clock', 'timers', 'random'])
   for (const key of ['clock', 'timers', 'random'] as const) {
     if (typeof ports[key] === 'object' && ports[key] !== null) continue
-    throw new HoldfastError(
-      'invalid_option',
-      `ports must have a clock, timers and random, got ${show(ports[key])} as ${key}`,
-    )
+    throw invalidOption(`ports must have a clock, timers and random, got ${show(ports[key])} as ${key}`)
   }
   return ports
 }
@@ -222,7 +210,7 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
   const settings = resolveHoldfastOptions(options)
   const { ports, retentionMs, auditRetentionMs, tracer, logger } = settings
   const events = new Events()
-  if (logger !== null) events.on(new EventLog(logger).hear)
+  if (logger !== null) events.on(new EventLog(logger).receive)
   const time = await StoreTime.read(store, ports.clock)
   const tally = new Tally({ store, ports, emit: events.emit })
   const upkeepOptions = typeof settings.upkeep === 'object' ? settings.upkeep : {}

@@ -1,11 +1,16 @@
 // What `import … from 'holdfast'` gives.
 
+export type { ApplyFlowOptions, FlowApplied, FlowChange } from './client/apply-flow.js'
 export type { BulkPreview, BulkRequest, BulksOptions } from './client/bulk.js'
 export type { Client } from './client/client.js'
 export type { LimitOptions } from './client/define-job.js'
 export { type CheckedJobOptions, defineJob, type JobOptions } from './client/define-job.js'
 export type { EnqueueEntries, EnqueueManyOptions, EnqueueTogetherOptions, EntryOptions } from './client/enqueue-many.js'
+export type { EnqueueOptions } from './client/enqueue-options.js'
 export type { FilterOptions } from './client/filter-options.js'
+export type { GroupList, GroupsOptions, JobFlowStatus, LimitUsersOptions } from './client/flow-calls.js'
+export type { FlowDocument, FlowProblem } from './client/flow-document.js'
+export type { DefinitionFlowOptions, FlowOptions } from './client/flow-options.js'
 export type {
   ByOption,
   Cancelled,
@@ -16,6 +21,7 @@ export type {
   Updated,
   UpdateOptions,
 } from './client/job-actions.js'
+export type { JobKeyOptions } from './client/key-options.js'
 export type { CreatedKey, KeyOptions } from './client/keys.js'
 export type {
   AuditNote,
@@ -27,7 +33,7 @@ export type {
   ListOptions,
   SeriesOptions,
 } from './client/look.js'
-export type { EnqueueOptions, EnqueueResult, JobTarget } from './client/prepare.js'
+export type { EnqueueResult, JobTarget } from './client/prepare.js'
 export type { CronOptions, ScheduleOptions, ScheduleStatus } from './client/schedules.js'
 export type { WaitOptions } from './client/wait.js'
 export { type ConnectOptions, connect } from './connect.js'
@@ -53,16 +59,25 @@ export type { Emit, HoldfastEvent } from './core/events.js'
 export { type Explanation, REASON_CODES, type Reason, type ReasonCode } from './core/explain.js'
 export { parseFilter } from './core/filter.js'
 export { formatFilter } from './core/filter-format.js'
+export type { JobFlow } from './core/flow/job-flow.js'
 export type {
-  AttemptView,
-  JobFilter,
-  JobSummary,
-  JobView,
-  QueueSettings,
-  QueueStats,
-  QueueView,
-  WorkerView,
-} from './core/job.js'
+  BreakerOptions,
+  GroupOptions,
+  GroupOverrideOptions,
+  NamedLimitOptions,
+  QueueFlowOptions,
+  RateOption,
+} from './core/flow/resolve.js'
+export type { GroupOverride, GroupSettings, LimitSettings, QueueFlow, Rate } from './core/flow/settings.js'
+export type {
+  BreakerView,
+  GroupView,
+  LimitView,
+  Neighbour,
+  StoppedGroup,
+  TrackView,
+} from './core/flow/views.js'
+export type { JobFilter } from './core/job-filter.js'
 export type { Queryable } from './core/job-store.js'
 export type { StoredError } from './core/json.js'
 export type { JobLimits } from './core/limits.js'
@@ -94,6 +109,15 @@ export type { CatchUp, Overlap } from './core/schedule.js'
 export { type DeadReason, JOB_STATES, type JobState } from './core/states.js'
 export type { Store } from './core/store.js'
 export type { JobTracer, TracedAnswer, TracedEnd, TracedEnqueue } from './core/tracer.js'
+export type {
+  AttemptView,
+  JobSummary,
+  JobView,
+  QueueSettings,
+  QueueStats,
+  QueueView,
+  WorkerView,
+} from './core/views.js'
 export { type Holdfast, type HoldfastOptions, openHoldfast } from './holdfast.js'
 export type { HostOptions } from './host/options.js'
 export { VERSION } from './version.js'

@@ -1,7 +1,7 @@
 // The house rules that a reader relies on: who may import whom, where time comes from, what is documented.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, normalize, relative } from 'node:path'
+import { basename, dirname, join, normalize, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { ERROR_CODES } from '../src/core/errors.js'
 
@@ -84,7 +84,7 @@ const MAY_USE: Readonly<Record<string, readonly string[]>> = {
   'src/tracing': ['@opentelemetry/api'],
   'src/testing': ['vitest', '@standard-schema/spec'],
   src: ['@standard-schema/spec'],
-  'src/cli': ['commander', 'pino'],
+  'src/cli': ['commander', 'pino', 'yaml'],
 }
 
 describe('the tree', () => {
@@ -193,6 +193,34 @@ describe('the documents', () => {
     expect(stops.length).toBeLessThanOrEqual(12)
   })
 
+  test('the walk of a plain job is at most 18 files and 2,800 lines', () => {
+    const lines = walk().map(({ file }) => linesOf(file))
+
+    expect(lines.length).toBeGreaterThan(10)
+    expect(lines.length).toBeLessThanOrEqual(18)
+    expect(lines.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(2_800)
+  })
+
+  test('each file of the walk is about as long as ARCHITECTURE.md says', () => {
+    const wrong = walk()
+      .map(({ file, lines }) => ({ file, lines, counted: linesOf(file) }))
+      .filter(({ lines, counted }) => Math.abs(lines - counted) > Math.max(10, counted / 10))
+      .map(({ file, lines, counted }) => `${file} has ${counted} lines, not ${lines}`)
+
+    expect(wrong).toEqual([])
+  })
+
+  test('each file of the walk names the next one in its first comment', () => {
+    const files = walk().map(({ file }) => file)
+    const lost = files
+      .slice(0, -1)
+      .filter(
+        (file, index) => !new RegExp(`next: (\\S+/)?${basename(files[index + 1]!)}$`, 'm').test(firstCommentOf(file)),
+      )
+
+    expect(lost).toEqual([])
+  })
+
   test('every link between our documents leads somewhere', () => {
     const documents = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...filesBelow('docs', '.md')]
     const broken = documents.flatMap((file) =>
@@ -206,6 +234,24 @@ describe('the documents', () => {
     expect(broken).toEqual([])
   })
 })
+
+/** The rows of ARCHITECTURE.md's table of the files that a plain job passes through. */
+function walk(): { readonly file: string; readonly lines: number }[] {
+  return [...read('ARCHITECTURE.md').matchAll(/^\| \d+ +\| `(src\/\S+)` +\|.*\| +(\d+) \|$/gm)].map(
+    ([, file, lines]) => ({
+      file: file!,
+      lines: Number(lines),
+    }),
+  )
+}
+
+function linesOf(file: string): number {
+  return read(file).split('\n').length - 1
+}
+
+function firstCommentOf(file: string): string {
+  return read(file).split('\n\n')[0]!
+}
 
 describe('the package', () => {
   const manifest = JSON.parse(read('package.json'))

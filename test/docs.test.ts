@@ -170,13 +170,13 @@ describe('the documents for contributors', () => {
     expect(missing).toEqual([])
   })
 
-  test('the glossary explains thirty words, each once', () => {
+  test('the glossary explains thirty-three words, each once', () => {
     const { text } = pages.find(({ path }) => path === 'CONTRIBUTING.md')!
     const glossary = text.slice(text.indexOf('\n## Words'), text.indexOf('\n## The bar'))
     const words = [...glossary.matchAll(/^\| ([a-z]+) +\| \S/gm)].map(([, word]) => word!).slice(1)
 
-    expect(words).toHaveLength(30)
-    expect(new Set(words).size).toBe(30)
+    expect(words).toHaveLength(33)
+    expect(new Set(words).size).toBe(33)
   })
 })
 

@@ -40,7 +40,7 @@ const CHILD = fileURLToPath(new URL('./fixtures/embedded-child.mjs', import.meta
 const FOLDER = fileURLToPath(new URL('../dist/src/stores/postgres/embedded/folder.js', import.meta.url))
 const PROGRAM = fileURLToPath(new URL('./fixtures/embedded-program.mjs', import.meta.url))
 // Another user must be able to reach the programs. Below a folder that only root may enter, such as one mktemp made, there
-// is nothing to show: the product then says so, which has a test of its own.
+// is nothing to show: the product then reports that, which has a test of its own.
 const isPrivate = !mayOthersEnter(import.meta.dirname)
 
 function mayOthersEnter(folder: string): boolean {
@@ -482,7 +482,7 @@ describe.skipIf(!isRoot)('as root (skipped for other users, whom PostgreSQL acce
 })
 
 describe('what cannot work', { timeout: TIMEOUT_MS }, () => {
-  test('a platform without a binary is told what to do', async () => {
+  test('on a platform without a binary the error says what to do', async () => {
     const folder = await newFolder()
 
     await expect(openEmbedded(folder, { platform: 'sunos', arch: 'x64' })).rejects.toMatchObject({
@@ -491,7 +491,7 @@ describe('what cannot work', { timeout: TIMEOUT_MS }, () => {
     })
   })
 
-  test('a platform whose package was left out is told how to install it', async () => {
+  test('on a platform whose package was left out the error says how to install it', async () => {
     const folder = await newFolder()
 
     await expect(openEmbedded(folder, { platform: 'linux', arch: 'ppc64' })).rejects.toMatchObject({
@@ -546,7 +546,7 @@ describe('what cannot work', { timeout: TIMEOUT_MS }, () => {
 })
 
 describe('install scripts off', () => {
-  test('missing symlinks are made, by several processes at once, and programs become executable', async () => {
+  test('missing symlinks are made, by several processes concurrently, and programs become executable', async () => {
     const root = await makeRoot()
     await mkdir(join(root, 'native', 'lib'), { recursive: true })
     await mkdir(join(root, 'native', 'bin'))

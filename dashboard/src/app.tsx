@@ -1,4 +1,4 @@
-// The pages by their addresses, and what stands before them: signing in, an outage.
+// The pages by their addresses, and what is shown instead of them: the sign-in, an outage.
 
 import { type ReactNode, useEffect, useState } from 'react'
 import { Link, Route, Router, Switch, useLocation } from 'wouter'
@@ -20,6 +20,8 @@ import { BulkPage } from './views/bulk/bulk-page.js'
 import { DeadPage } from './views/dead/dead-page.js'
 import { JobPage } from './views/job/job-page.js'
 import { JobsPage } from './views/jobs/jobs-page.js'
+import { LimitPage } from './views/limits/limit-page.js'
+import { LimitsPage } from './views/limits/limits-page.js'
 import { OverviewPage } from './views/overview/overview-page.js'
 import { QueuePage } from './views/queues/queue-page.js'
 import { QueuesPage } from './views/queues/queues-page.js'
@@ -61,7 +63,7 @@ function Gate(): ReactNode {
     <>
       {current === null ? null : <OutageLine />}
       <Shell>
-        {/* Another address is another page: what broke this one need not break that. */}
+        {/* A new guard for each address: an error on one page must not hide the others. */}
         <ErrorGuard key={location}>
           <Pages />
         </ErrorGuard>
@@ -78,6 +80,8 @@ function Pages(): ReactNode {
       <Route path="/jobs/:id">{({ id }) => <JobPage key={id} id={readSegment(id)} />}</Route>
       <Route path="/queues" component={QueuesPage} />
       <Route path="/queues/:name">{({ name }) => <QueuePage key={name} name={readSegment(name)} />}</Route>
+      <Route path="/limits" component={LimitsPage} />
+      <Route path="/limits/:name">{({ name }) => <LimitPage key={name} name={readSegment(name)} />}</Route>
       <Route path="/dead" component={DeadPage} />
       <Route path="/schedules" component={SchedulesPage} />
       <Route path="/workers" component={WorkersPage} />

@@ -9,12 +9,12 @@ export function withQuery(path: string, query: Query): string {
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined && value !== '') parameters.set(name, String(value))
   }
-  // Colons and commas may stand as they are, and a filter in an address is then still one to read.
+  // Colons and commas are not escaped, so that a filter in an address stays readable.
   const text = parameters.toString().replaceAll('%3A', ':').replaceAll('%2C', ',')
   return text === '' ? path : `${path}?${text}`
 }
 
-// A name with half of a character in it, which an address cannot hold; job content may be anything.
+// Half of a surrogate pair, which an address cannot hold. Names in jobs may contain anything.
 const HALF_CHARACTERS = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 /** A name or an id as one part of a path. Never raises. */
@@ -45,6 +45,18 @@ export function jobPath(id: string): string {
 /** The page of one queue. */
 export function queuePath(name: string): string {
   return `/queues/${segment(name)}`
+}
+
+/** The page of one limit. */
+export function limitPath(name: string): string {
+  return `/limits/${segment(name)}`
+}
+
+/** The API's path of a group, and of what is done to it. A path cannot have `.` and `..` as parts, so these names go into the query. */
+export function groupApiPath(queue: string, group: string, verb?: 'pause' | 'resume'): string {
+  const isDots = group === '.' || group === '..'
+  const path = `v1/queues/${segment(queue)}/groups/${isDots ? '-' : segment(group)}${verb === undefined ? '' : `/${verb}`}`
+  return isDots ? withQuery(path, { group }) : path
 }
 
 /** The dead letters of one queue. */

@@ -13,6 +13,7 @@ export interface Choices {
   readonly measures: readonly string[]
   readonly contenders: readonly string[]
   readonly growth: readonly string[]
+  readonly flow: readonly string[]
 }
 
 /** `npm run bench`: contenders side by side. */
@@ -51,31 +52,80 @@ export interface TenantsArguments {
   readonly isJson: boolean
 }
 
+/** `npm run bench -- host`: what handlers in children cost, and how soon the jobs of a killed child run again. */
+export interface HostArguments {
+  readonly program: 'host'
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
+/** `npm run bench -- fleet`: a fleet of this build and one of another checkout, in turns. */
+export interface FleetArguments {
+  readonly program: 'fleet'
+  /** The folder of the other checkout. */
+  readonly against: string
+  readonly rounds: number
+  /** How long each window is measured. */
+  readonly seconds: number
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
+/** `npm run bench -- flow`: what flow control costs. */
+export interface FlowArguments {
+  readonly program: 'flow'
+  readonly loads: readonly string[]
+  readonly rounds: number
+  /** The folder of a build from before, whose plain jobs are compared with this one's; null measures flow control itself. */
+  readonly against: string | null
+  /** Whether grouped jobs come and go while a snapshot is held, instead of anything else. */
+  readonly isSnapshot: boolean
+  readonly minutes: number | null
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
 export const USAGE = `usage: holdfast bench -- [options]            contenders side by side
        holdfast bench -- growth [options]     how the cost grows, Holdfast alone
        holdfast bench -- dashboard [options]  the dashboard's requests over two million jobs
        holdfast bench -- tenants [options]    enqueues over HTTP beside a tenant that asks for much
+       holdfast bench -- fleet [options]      a fleet of this build and one of another checkout, in turns
+       holdfast bench -- host [options]       handlers in children: their cost, and kill -9 of a child
+       holdfast bench -- flow [options]       limits and groups: their cost, and what plain jobs pay for them
 (in a clone: npm run bench -- …)
 
   --only "a;b"         measures whose name contains one of these
   --quick              small scale, to see that it works
   --json               one document on stdout
   --contenders "a;b"   (side by side) contenders whose name contains one of these
-  --rounds 3           (side by side) how often each is measured, from 1 to 20
-  --minutes 5          (growth) how long the snapshot is held, from 0.1 to 120
+  --rounds 3           (side by side, fleet, flow) how often each is measured, from 1 to 20
+  --against <folder>   (fleet, flow) the other checkout; scripts/other-checkout.js prepares one
+  --snapshot           (flow) grouped jobs while a snapshot is held, and nothing else
+  --seconds 15         (fleet) how long each window is measured, from 1 to 600
+  --minutes 5          (growth, flow) how long the snapshot is held, from 0.1 to 120
   --out <folder>       (growth) where the plots go; default a new folder among the temporary ones`
 
+type Arguments =
+  | CompareArguments
+  | GrowthArguments
+  | DashboardArguments
+  | TenantsArguments
+  | FleetArguments
+  | HostArguments
+  | FlowArguments
+
 /** Reads the arguments after the program's name; raises UsageError. */
-export function readArguments(
-  words: readonly string[],
-  choices: Choices,
-): CompareArguments | GrowthArguments | DashboardArguments | TenantsArguments {
+export function readArguments(words: readonly string[], choices: Choices): Arguments {
   const [first, ...others] = words
   if (first === 'growth') return readGrowth(others, choices)
   if (first === 'dashboard') return { program: 'dashboard', ...readScale(others) }
   if (first === 'tenants') return { program: 'tenants', ...readScale(others) }
+  if (first === 'fleet') return readFleet(others)
+  if (first === 'host') return { program: 'host', ...readScale(others) }
+  if (first === 'flow') return readFlow(others, choices)
   if (first !== undefined && !first.startsWith('-')) {
-    throw new UsageError(`there is no benchmark "${first}"; those with a name are growth, dashboard and tenants`)
+    const named = 'growth, dashboard, tenants, fleet, host and flow'
+    throw new UsageError(`there is no benchmark "${first}"; those with a name are ${named}`)
   }
   return readCompare(words, choices)
 }
@@ -111,6 +161,58 @@ function readGrowth(words: readonly string[], choices: Choices): GrowthArguments
     measures: choose('measure', choices.growth, values.only),
     minutes: readMinutes(values.minutes),
     out: readOut(values.out),
+    isQuick: values.quick === true,
+    isJson: values.json === true,
+  }
+}
+
+function readFleet(words: readonly string[]): FleetArguments {
+  const values = readFlags(words, {
+    json: { type: 'boolean' },
+    quick: { type: 'boolean' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    against: { type: 'string' },
+  })
+  const { against } = values
+  if (against === undefined || against.trim() === '') {
+    throw new UsageError('--against must name the folder of the other checkout')
+  }
+  return {
+    program: 'fleet',
+    against,
+    rounds: readRounds(values.rounds),
+    seconds: readSeconds(values.seconds),
+    isQuick: values.quick === true,
+    isJson: values.json === true,
+  }
+}
+
+function readFlow(words: readonly string[], choices: Choices): FlowArguments {
+  const values = readFlags(words, {
+    json: { type: 'boolean' },
+    quick: { type: 'boolean' },
+    snapshot: { type: 'boolean' },
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    against: { type: 'string' },
+    minutes: { type: 'string' },
+  })
+  const { against = null, snapshot = false } = values
+  if (against !== null && against.trim() === '') {
+    throw new UsageError('--against must name the folder of the other checkout')
+  }
+  if (snapshot && against !== null) {
+    throw new UsageError('--snapshot and --against are two measurements: ask for one of them')
+  }
+  if (!snapshot && values.minutes !== undefined) throw new UsageError('--minutes goes with --snapshot')
+  return {
+    program: 'flow',
+    loads: choose('load', choices.flow, values.only),
+    rounds: readRounds(values.rounds),
+    against,
+    isSnapshot: snapshot,
+    minutes: readMinutes(values.minutes),
     isQuick: values.quick === true,
     isJson: values.json === true,
   }
@@ -154,6 +256,12 @@ function readRounds(text: string | undefined): number {
   const rounds = Number(text ?? '3')
   if (Number.isInteger(rounds) && rounds >= 1 && rounds <= 20) return rounds
   throw new UsageError(`--rounds must be a whole number from 1 to 20, got ${JSON.stringify(text)}`)
+}
+
+function readSeconds(text: string | undefined): number {
+  const seconds = Number(text ?? '15')
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 600) return seconds
+  throw new UsageError(`--seconds must be a whole number from 1 to 600, got ${JSON.stringify(text)}`)
 }
 
 function readMinutes(text: string | undefined): number | null {

@@ -26,7 +26,12 @@ export class Child {
   /** Starts a module as a process. `name` is its name in messages; after `deadlineMs` it is killed. */
   constructor(module: URL, assignment: unknown, options: { readonly name: string; readonly deadlineMs: number }) {
     const { name, deadlineMs } = options
-    const child = fork(module, [JSON.stringify(assignment)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    // Each in a session of its own, as separate services would be: Linux shares processors out by session first, and each process of
+    // the PostgreSQL server has one. It ends with its parent all the same, see parent.ts.
+    const child = fork(module, [JSON.stringify(assignment)], {
+      detached: true,
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    })
     this.#child = child
     this.pid = child.pid!
     let isLate = false

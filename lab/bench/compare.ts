@@ -10,6 +10,7 @@ import { installPeers } from './contenders/peers.js'
 import { POSTGRES_SETTINGS } from './database.js'
 import { describeMachine, versionsOf, writeDocument } from './document.js'
 import { MEASURES, type Scale } from './measures.js'
+import { ratiosOf, ratioTable } from './ratios.js'
 import { type Failure, measureOnce, type Result, type TestServers } from './run.js'
 import { type Absence, summariseAll, summaryTable } from './summary.js'
 import { printTable } from './table.js'
@@ -89,6 +90,8 @@ async function report(
   const summaries = summariseAll(results, absences, chosen)
   const notes = chosen.contenders.map((name) => CONTENDERS[name]!.note)
   printTable(summaryTable(summaries))
+  const ratios = ratiosOf(results)
+  if (ratios.length > 0) printTable(ratioTable(ratios))
   say('µs of processor time, WAL, commits and dead rows are for each job, its enqueue included.\n')
   for (const note of notes) say(`${note.name} ${note.version}: ${note.settings}. Does less: ${note.lacks}.`)
   for (const { measure, contender, why } of absences) say(`– ${contender} has no "${measure}": ${why}.`)
@@ -108,6 +111,7 @@ async function report(
       'Rates are compared, so slow contenders drain a smaller backlog: how many jobs each had is in its results. The cost of a job includes its enqueue.',
     notes,
     summaries,
+    ratios,
     absences,
     failures,
     results,

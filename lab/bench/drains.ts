@@ -96,7 +96,8 @@ export async function drainTogether({ contender, name, servers, scale: { drainJo
   }
 }
 
-function allHandled(drainers: readonly Child[], jobs: number): Promise<void> {
+/** Resolves when the processes have handled this many jobs together. */
+export function allHandled(drainers: readonly Child[], jobs: number): Promise<void> {
   const counts = drainers.map(() => 0)
   return new Promise((resolve) => {
     drainers.forEach((drainer, index) => {

@@ -21,6 +21,26 @@ export function serverCpuUs(serverPid: number): number {
   return ticks * TICK_US
 }
 
+/** How long each process of a server has waited for a processor so far, in microseconds. Those that have ended are left out. */
+export function serverWaitedUs(serverPid: number): ReadonlyMap<string, number> {
+  const waited = new Map<string, number>()
+  for (const pid of readdirSync('/proc')) {
+    if (!/^\d+$/.test(pid)) continue
+    const isServer = Number(pid) === serverPid || Number(readStat(pid)?.[1]) === serverPid
+    const times = isServer ? readSchedstat(pid) : null
+    if (times !== null) waited.set(pid, times)
+  }
+  return waited
+}
+
+function readSchedstat(pid: string): number | null {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1_000
+  } catch {
+    return null
+  }
+}
+
 function readStat(pid: string): string[] | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -6,6 +6,7 @@ import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
 import type { DeadReason, JobState } from '../../src/core/states.js'
 import type { StoredOptions } from '../../src/stores/postgres/options-column.js'
 import type { FinalState, JobStored, QueueOperated, StoreEvent } from '../history/events.js'
+import { type Terms, termsOf } from './collect-terms.js'
 import { LEFTOVER } from './old-days.js'
 import { WITNESS } from './watch.js'
 
@@ -27,6 +28,9 @@ interface Change {
   readonly crashes: number | null
   readonly moment: number | null
   readonly word: string | null
+  /** Where a job of a group waits. */
+  readonly placeInGroup: number | null
+  readonly terms: Terms | null
   readonly facts: {
     type: string
     priority: number
@@ -41,7 +45,8 @@ const CHANGES = `
 SELECT place::float8 AS place, (extract(epoch FROM at) * 1000)::float8 AS at,
        (extract(epoch FROM began) * 1000)::float8 AS began,
        (extract(epoch FROM pg_xact_commit_timestamp(tx::xid8::xid)) * 1000)::float8 AS committed, tx, source, id::text AS id, fence::float8 AS fence,
-       attempt, crashes, (extract(epoch FROM moment) * 1000)::float8 AS moment, word, facts
+       attempt, crashes, (extract(epoch FROM moment) * 1000)::float8 AS moment, word, place_in_group::float8 AS "placeInGroup",
+       facts, terms
   FROM ${WITNESS}.changes
  WHERE changes.place > $1
  ORDER BY changes.place
@@ -80,12 +85,13 @@ const STRAYED_MS = 60_000
 /** The events made of one transaction's changes to one job. */
 export function* stepOf(group: readonly Change[]): Generator<Happened> {
   const hasStrayed = group.some(({ at, began }) => Math.abs(at - began) > STRAYED_MS)
-  const committedAt = group[group.length - 1]!.committed
+  const { committed: committedAt, began } = group[group.length - 1]!
   for (const event of eventsOf(group)) {
     yield {
       ...event,
       ...(hasStrayed ? { strayed: true } : {}),
       ...(committedAt === null ? {} : { committedAt }),
+      ...(event.ev === 'claimed' || event.ev === 'tick' ? { began } : {}),
     }
   }
 }
@@ -112,6 +118,7 @@ function* aloneOf(change: Change): Generator<Happened> {
   const { place, at, tx, source, fence, attempt, moment, word } = change
   const job = change.id
   const own = { order: place, at, tx }
+  if (change.terms !== null) yield { ...own, ...termsOf(source, change.terms) }
   if (source === 'ticks_insert') yield { ...own, ev: 'tick', schedule: word!, tick: moment!, job }
   if (job === null) return
   if (source === 'extended') yield { ...own, ev: 'extended', job, fence: fence!, leasedUntil: moment! }
@@ -133,7 +140,7 @@ function landingOf(group: readonly Change[]): Landing | null {
   for (const change of group) {
     const { source, word, moment } = change
     const landing = { change, reason: null, notBefore: null }
-    if (source === 'ready_insert') return { ...landing, to: 'ready' }
+    if (source === 'ready_insert' || source === 'held_insert') return { ...landing, to: 'ready' }
     if (source === 'blocked_insert') return { ...landing, to: 'blocked' }
     if (source === 'scheduled_insert') return { ...landing, to: word as JobState, notBefore: moment }
     if (source === 'finished_insert') return { ...landing, to: word as JobState }
@@ -160,11 +167,20 @@ function storedOf(made: Change, landed: Landing | null): Happened {
     onParentDead: options?.onParentDead ?? 'cancel',
     tick,
     ...(isEffect ? { effect } : {}),
+    ...(options?.flow === undefined ? {} : { group: options.flow.group, limits: options.flow.limits }),
+    ...placeOf(landed),
   }
   return stored
 }
 
-function settledOf(left: Change, { change, to, reason, notBefore }: Landing): Happened {
+/** Where it waits in its group, if it does. */
+function placeOf(landed: Landing | null): { readonly place?: number } {
+  const place = landed?.change.placeInGroup ?? null
+  return place === null ? {} : { place }
+}
+
+function settledOf(left: Change, landed: Landing): Happened {
+  const { change, to, reason, notBefore } = landed
   return {
     ...{
       ev: 'settled',
@@ -181,12 +197,14 @@ function settledOf(left: Change, { change, to, reason, notBefore }: Landing): Ha
     notBefore,
     // A rescue moves the fence on. That distinguishes it from a settlement.
     rescued: change.fence !== null && change.fence > left.fence!,
+    ...placeOf(landed),
   }
 }
 
 /** A change of a job that was not running. */
-function movedOf({ change, to }: Landing, wasDead: boolean): Happened {
-  const own = { order: change.place, at: change.at, tx: change.tx, job: change.id! }
+function movedOf(landed: Landing, wasDead: boolean): Happened {
+  const { change, to } = landed
+  const own = { order: change.place, at: change.at, tx: change.tx, job: change.id!, ...placeOf(landed) }
   if (to === 'ready' && wasDead) return { ...own, ev: 'operated', action: 'requeue', to }
   if (to === 'ready' || to === 'scheduled') return { ...own, ev: 'promoted', to }
   return { ...own, ev: 'operated', action: wasDead ? 'discard' : 'cancel', to }
@@ -214,6 +232,7 @@ SELECT jobs.id::text AS job, jobs.payload ->> 'key' AS key, jobs.options -> 'sch
   JOIN (SELECT id, ending::text AS state, attempt, NULL AS reason FROM :schema.finished
         UNION ALL SELECT id, 'dead', attempt, reason FROM :schema.dead
         UNION ALL SELECT id, 'ready', coalesce(attempt, 0), NULL FROM :schema.ready
+        UNION ALL SELECT id, 'ready', coalesce(attempt, 0), NULL FROM :schema.held
         UNION ALL SELECT id, CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END, attempt, NULL FROM :schema.scheduled
         UNION ALL SELECT id, 'blocked', 0, NULL FROM :schema.blocked
         UNION ALL SELECT id, 'running', attempt, NULL FROM :schema.running) AS place USING (id)

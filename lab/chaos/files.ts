@@ -9,7 +9,7 @@ import { createGzip } from 'node:zlib'
 import type { HistoryEvent, ProcessEvent } from '../history/events.js'
 
 /** The records of all processes of a run. The last line of a killed process may be incomplete and is ignored. */
-export async function readTold(folder: string): Promise<ProcessEvent[]> {
+export async function readRecords(folder: string): Promise<ProcessEvent[]> {
   const records: ProcessEvent[] = []
   for (const name of await readdir(folder)) {
     if (!name.endsWith('.jsonl')) continue

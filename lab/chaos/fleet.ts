@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Recorder } from '../gen/recorder.js'
 import { FaultProxy } from './proxy.js'
-import { QUEUES, type WorkerOrder, type WorkerReady, type WorkerSetup } from './work.js'
+import type { WorkerOrder, WorkerReady, WorkerSetup } from './work.js'
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url))
 const WRONG_CLOCK = new URL('./wrong-clock.js', import.meta.url).href
@@ -25,6 +25,7 @@ export interface FleetOptions {
   readonly concurrency: number
   readonly prefetch: number
   readonly processes: number
+  readonly queues: readonly string[]
   /** Modules every process loads first. */
   readonly imports: readonly string[]
 }
@@ -52,11 +53,11 @@ export class FleetWorker {
   }
 
   start(): void {
-    const { schema, folder, leaseMs, concurrency, prefetch, processes, imports, recorder } = this.#options
+    const { schema, folder, leaseMs, concurrency, prefetch, processes, queues, imports, recorder } = this.#options
     const processRun = ++this.#processRun
     const record = join(folder, `${this.name}.${processRun}.jsonl`)
     const place = { url: this.proxy.url, schema, name: this.name, processRun, record }
-    const setup: WorkerSetup = { ...place, leaseMs, concurrency, prefetch, processes }
+    const setup: WorkerSetup = { ...place, leaseMs, concurrency, prefetch, processes, queues }
     const skewed = this.skewMs === 0 ? [] : ['--import', WRONG_CLOCK]
     const child = fork(PROGRAM, [JSON.stringify(setup)], {
       execArgv: [...skewed, ...imports.flatMap((module) => ['--import', module])],
@@ -72,7 +73,7 @@ export class FleetWorker {
     let worker: string | null = null
     child.on('message', (ready: WorkerReady) => {
       worker = ready.worker
-      const serves = { queues: QUEUES, types: null, slots: concurrency }
+      const serves = { queues, types: null, slots: concurrency }
       recorder.write({ ev: 'worker.up', storeAt: Date.now(), worker, of: this.name, ...serves })
       this.#isReady = true
       for (const go of this.#waiting.splice(0)) go()

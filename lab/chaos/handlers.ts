@@ -8,11 +8,11 @@ import { type GeneratedHooks, generatedHandlers, wait } from '../gen/handlers.js
 import type { GeneratedPayload } from '../gen/mix.js'
 import { Recorder } from '../gen/recorder.js'
 import { WITNESS } from './watch.js'
-import { GENERATED, SPECIAL, type WorkerSetup } from './work.js'
+import { FLOW_JOBS, GENERATED, SPECIAL, type WorkerSetup } from './work.js'
 
 const setup = JSON.parse(process.env.HOLDFAST_CHAOS_SETUP!) as WorkerSetup
 // Each process has a file of its own.
-const recorder = new Recorder(setup.record.replace(/jsonl$/, `${process.pid}.jsonl`), {
+export const recorder: Recorder = new Recorder(setup.record.replace(/jsonl$/, `${process.pid}.jsonl`), {
   process: setup.name,
   processRun: setup.processRun,
 })
@@ -27,8 +27,12 @@ pool.on('connect', (client) => client.on('error', () => {}))
 /** Long enough after a rollback for every handler to be notified of a lost lease. */
 const OUTLIVE_MS = 15_000
 
+/** How often what a job calls tells it to wait, and who waits with it. */
+const TOLD_SHARE = 0.25
+const TOLD = ['group', { limit: 'rated' }] as const
+
 /** What the run has ordered this process to do. */
-export const told: { isDown: boolean; diesAfterEffect: boolean } = { isDown: false, diesAfterEffect: false }
+export const orders: { isDown: boolean; diesAfterEffect: boolean } = { isDown: false, diesAfterEffect: false }
 
 const hooks: GeneratedHooks = {
   started(_, ctx) {
@@ -42,14 +46,14 @@ const hooks: GeneratedHooks = {
   },
   apply: (payload, ctx) => (payload.effect === 'outside' ? applyOutside(ctx) : applyInside(ctx)),
   ended: (_, { id: job, fence, attempt }) => recorder.write({ ev: 'ended', job, fence, attempt }),
-  isDown: () => told.isDown,
+  isDown: () => orders.isDown,
 }
 
 async function applyOutside({ id, fence, attempt, signal }: JobContext): Promise<void> {
   signal.throwIfAborted()
   recorder.write({ ev: 'effect.begin', job: id, fence })
   await pool.query(`INSERT INTO ${WITNESS}.effects_outside VALUES ($1, $2, $3)`, [id, fence, attempt])
-  dieIfTold()
+  dieIfOrdered()
 }
 
 async function applyInside(ctx: JobContext): Promise<void> {
@@ -64,7 +68,7 @@ async function applyInside(ctx: JobContext): Promise<void> {
     await client.query(`INSERT INTO ${WITNESS}.effects_inside VALUES ($1, $2, $3)`, [ctx.id, ctx.fence, ctx.attempt])
     await ctx.complete(client)
     await client.query('COMMIT')
-    dieIfTold()
+    dieIfOrdered()
   } catch (error) {
     failed = error instanceof Error ? error : new Error(String(error))
     throw error
@@ -93,8 +97,8 @@ async function outlive(ctx: JobContext): Promise<void> {
   await wait(OUTLIVE_MS, ctx.signal)
 }
 
-function dieIfTold(): void {
-  if (told.diesAfterEffect) process.kill(process.pid, 'SIGKILL')
+function dieIfOrdered(): void {
+  if (orders.diesAfterEffect) process.kill(process.pid, 'SIGKILL')
 }
 
 export const handlers: readonly Handler[] = [
@@ -129,6 +133,20 @@ export const handlers: readonly Handler[] = [
     await hooks.started?.(payload, ctx)
     if (ctx.attempt === 1) await outlive(ctx)
     await applyOutside(ctx)
+  }),
+  FLOW_JOBS.calling.handle(async (payload: GeneratedPayload, ctx) => {
+    await hooks.started?.(payload, ctx)
+    await wait(payload.ms, ctx.signal)
+    if (orders.isDown) throw new Error('the dependency is away')
+  }),
+  FLOW_JOBS.told.handle(async (payload: GeneratedPayload, ctx) => {
+    await hooks.started?.(payload, ctx)
+    const scope = TOLD[Math.floor(Math.random() * TOLD.length)]!
+    if (Math.random() < TOLD_SHARE) ctx.rateLimited(20 + Math.random() * 100, scope)
+  }),
+  FLOW_JOBS.pushing.handleBatch({ max: 10, linger: '10ms', sameGroup: true }, async (jobs) => {
+    for (const { payload, ctx } of jobs) await hooks.started?.(payload as GeneratedPayload, ctx)
+    return jobs.map(({ ctx }) => (ctx.attempt === 1 && ctx.fence % 20 === 0 ? new Error('refused as planned') : 'sent'))
   }),
   SPECIAL.tick.handle((_, { id: job, fence, attempt }) => recorder.write({ ev: 'started', job, fence, attempt })),
 ]

@@ -2,7 +2,7 @@
 // an operator who cancels and requeues.
 
 import { join } from 'node:path'
-import type { EnqueueOptions } from '../../src/client/prepare.js'
+import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
@@ -10,6 +10,7 @@ import { type GeneratedJob, generatedJobs } from '../gen/handlers.js'
 import { type GeneratedPayload, jobAt, type Kind } from '../gen/mix.js'
 import { type Call, produce } from '../gen/produce.js'
 import { Recorder } from '../gen/recorder.js'
+import { flowOf } from './flow-load.js'
 import { FaultProxy } from './proxy.js'
 import type { ChaosSettings } from './settings.js'
 import { GENERATED } from './work.js'
@@ -98,7 +99,11 @@ export class Producer {
       ...(random.float() < 0.1 ? { idempotencyKey: `welcome-${Math.floor(random.float() * KEYS)}` } : {}),
       ...(isAfter ? { after: last, onParentDead: random.float() < 0.5 ? 'run' : 'cancel' } : {}),
     }
-    return { job: JOBS[payload.kind], payload, options }
+    if (!this.#settings.hasFlow) return { job: JOBS[payload.kind], payload, options }
+    const flow = flowOf(random)
+    // A batch has no effects of its own.
+    const own = flow.job === null ? payload : { ...payload, effect: 'none' as const }
+    return { job: flow.job ?? JOBS[payload.kind], payload: own, options: { ...options, ...flow.options } }
   }
 
   #answered({ payload }: Call, id: string | null): void {

@@ -33,7 +33,7 @@ export class Machine {
   readonly #single: PostgresServer | null
   readonly #pair: PostgresPair | null
   /** The time without a complete standby. */
-  #mending: Promise<void> = Promise.resolve()
+  #repairing: Promise<void> = Promise.resolve()
   #failure: unknown = null
 
   private constructor(parts: {
@@ -88,7 +88,7 @@ export class Machine {
     await this.#pair!.failOver()
     await setSynchronous(this.server, false)
     await this.#point(links)
-    this.#mending = this.#mend(0)
+    this.#repairing = this.#repair(0)
   }
 
   /** The primary is demoted and the standby promoted. Connections to the old primary stay open and can no longer write. */
@@ -101,7 +101,7 @@ export class Machine {
     await pair.promote()
     await setSynchronous(this.server, false)
     await this.#point(links)
-    this.#mending = this.#mend(BESIDE_MS)
+    this.#repairing = this.#repair(BESIDE_MS)
   }
 
   /** The server stops in order and comes back at the same address as a standby without a primary. After a while it is promoted. */
@@ -119,14 +119,14 @@ export class Machine {
 
   /** Waits until there is a standby again that has everything. */
   async settled(): Promise<void> {
-    await this.#mending
+    await this.#repairing
     if (this.#failure !== null) throw this.#failure
     // A standby that had lost its connection would take over without the commits it missed, and the old primary could not follow it.
     if (this.#pair !== null) await isFollowed(this.#pair.primary)
     await this.#pair?.caughtUp()
   }
 
-  async #mend(besideMs: number): Promise<void> {
+  async #repair(besideMs: number): Promise<void> {
     await sleep(besideMs)
     for (let tries = 1; ; tries++) {
       try {
@@ -152,7 +152,7 @@ export class Machine {
   }
 
   async close(): Promise<void> {
-    await this.#mending
+    await this.#repairing
     await this.pooler?.close()
     await this.#pair?.close()
     await this.#single?.close()

@@ -12,19 +12,20 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'settle without fence': {
     replacements: [
       {
-        module: 'stores/postgres/settle-statements.js',
+        module: 'stores/postgres/settle-succeeded.js',
         find: 'AND ((running.id, running.fence) IN (SELECT outcome.id, outcome.fence FROM outcome)) IS TRUE',
         by: '',
       },
-      { module: 'stores/postgres/settle-statements.js', find: 'AND running.fence = outcome.fence', by: '' },
-      { module: 'stores/postgres/settle-statements.js', find: 'AND outcome.fence = gone.fence', by: '' },
+      { module: 'stores/postgres/settle-any.js', find: 'AND running.fence = outcome.fence', by: '' },
+      { module: 'stores/postgres/settle-succeeded.js', find: 'AND outcome.fence = gone.fence', by: '' },
+      { module: 'stores/postgres/settle-any.js', find: 'AND outcome.fence = gone.fence', by: '' },
     ],
     invariants: ['I4', 'I5', 'I6'],
   },
   'rescue leases that hold': {
     replacements: [
       {
-        module: 'stores/postgres/settle-statements.js',
+        module: 'stores/postgres/settle-any.js',
         find: 'AND (NOT $13::boolean OR running.leased_until <= moment.now)',
         by: '',
       },

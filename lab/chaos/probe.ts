@@ -1,5 +1,5 @@
-// Whether the machine keeps up: a small write by the lab itself, twice a second, past all links. While one takes longer than a
-// second, the server is away or the machine is overloaded, and lateness is not checked.
+// Whether the machine keeps up: a small write by the lab itself, twice a second, past all links. While one takes
+// too long, the server is away or the machine is overloaded, and lateness is not checked.
 
 import type { Recorder } from '../gen/recorder.js'
 import type { PostgresServer } from '../servers/postgres.js'
@@ -7,15 +7,18 @@ import { onServer, sleep } from './on-server.js'
 import { WITNESS } from './watch.js'
 
 const EVERY_MS = 500
-const SLOW_MS = 1_000
 
 /** Writes until the signal fires, and records the slow spans. */
-export async function probe(server: () => PostgresServer, recorder: Recorder, signal: AbortSignal): Promise<void> {
+export async function probe(
+  server: () => PostgresServer,
+  recorder: Recorder,
+  { signal, slowMs }: { readonly signal: AbortSignal; readonly slowMs: number },
+): Promise<void> {
   while (!signal.aborted) {
     const storeAt = Date.now()
     await onServer(server, (sql) => sql.query(`INSERT INTO ${WITNESS}.probes DEFAULT VALUES`)).catch(() => {})
     await sleep(EVERY_MS)
     const untilAt = Date.now()
-    if (untilAt - storeAt > EVERY_MS + SLOW_MS) recorder.write({ ev: 'busy', storeAt, untilAt })
+    if (untilAt - storeAt > EVERY_MS + slowMs) recorder.write({ ev: 'busy', storeAt, untilAt })
   }
 }

@@ -20,8 +20,9 @@ import type { FillableDisk } from '../servers/fillable-disk.js'
 import type { PostgresServer } from '../servers/postgres.js'
 import { readChanges, readFinal } from './collect.js'
 import { FILLABLE, makeFault, type Scene } from './faults.js'
-import { readTold, writeHistory } from './files.js'
+import { readRecords, writeHistory } from './files.js'
 import { type FleetWorker, startFleet } from './fleet.js'
+import { allowUsual, operateFlow } from './flow-load.js'
 import { Producer } from './load.js'
 import { Machine } from './machine.js'
 import { Neighbour } from './neighbour.js'
@@ -34,7 +35,7 @@ import { FaultProxy } from './proxy.js'
 import { type ChaosSettings, has } from './settings.js'
 import { Stranger } from './stranger.js'
 import { watchSchema } from './watch.js'
-import { SPECIAL } from './work.js'
+import { FLOW_QUEUES, QUEUES, SPECIAL } from './work.js'
 
 const RETENTION_MS = 7 * 86_400_000
 const PRUNES_MAX = 100
@@ -43,11 +44,16 @@ const SCHEMA = 'holdfast'
 const DRAIN_PLANTED_MS = 5_000
 // Workers poll every second at the latest, and a call that hangs ends after three. The rest allows for a machine under other load.
 const LATENESS = { boundMs: 10_000, graceMs: 1_500, recoverMs: 4_000, noticeMs: 8_000 }
+// A commit waits for the standby before others see it. A worker polls every second, and recovers from a fault within four.
+const FLOW = { visibleMs: 2_000, heldMs: 1_000, allowanceMs: 4_000 }
 const EVERY_SECOND = '* * * * * *'
 const SCHEDULES = [
   { name: 'each', catchUp: 'all', catchUpMax: 1_000, overlap: 'allow' },
   { name: 'latest', catchUp: 'latest', overlap: 'skip' },
 ] as const
+/** In a run with flow control one more, whose jobs have a group and a limit. */
+const FLOW_SCHEDULE = { name: 'grouped', catchUp: 'all', catchUpMax: 1_000, overlap: 'allow' } as const
+const GROUPED = { queue: 'mail', group: 'ticks', limits: ['wide'] }
 
 export interface ChaosResult {
   readonly seed: number
@@ -148,6 +154,11 @@ async function prepare(server: PostgresServer, disk: FillableDisk | null, settin
   for (const { name, ...policy } of SCHEDULES) {
     await holdfast.schedule(name, { cron: EVERY_SECOND, job: SPECIAL.tick, payload: null, ...policy })
   }
+  if (settings.hasFlow) {
+    await allowUsual(holdfast)
+    const { name, ...policy } = FLOW_SCHEDULE
+    await holdfast.schedule(name, { cron: EVERY_SECOND, job: SPECIAL.tick, payload: null, ...policy, ...GROUPED })
+  }
   await holdfast.close()
 }
 
@@ -165,7 +176,8 @@ async function openScene(machine: Machine, folder: string, settings: ChaosSettin
   const pooler = machine.pooler === null ? null : { port: machine.pooler.port, workers: pooled }
   const imports = plantImports(plant)
   if (settings.hasOldDays) await enqueueOldJobs(server, SCHEMA, { recorder, settings })
-  const each = { leaseMs, concurrency, prefetch, processes, imports }
+  const queues = settings.hasFlow ? [...QUEUES, ...FLOW_QUEUES] : QUEUES
+  const each = { leaseMs, concurrency, prefetch, processes, queues, imports }
   open.fleet = await startFleet(workers, { ...place, ...each, pooler, recorder })
   const producers: Producer[] = []
   for (let number = 1; number <= settings.producers; number++) {
@@ -173,7 +185,7 @@ async function openScene(machine: Machine, folder: string, settings: ChaosSettin
     producers.push(producer)
     open.others.push(producer)
   }
-  const stranger = await openStranger(server, folder)
+  const stranger = await openStranger(server, folder, settings.hasFlow)
   open.others.push(stranger)
   if (machine.pooler !== null) open.others.push(await Neighbour.open(machine.pooler.url))
   await Promise.all(open.fleet.map((worker) => worker.ready()))
@@ -185,12 +197,17 @@ async function openScene(machine: Machine, folder: string, settings: ChaosSettin
   }
 }
 
-async function openStranger(server: PostgresServer, folder: string): Promise<Stranger> {
+async function openStranger(server: PostgresServer, folder: string, hasFlow: boolean): Promise<Stranger> {
   const proxy = await FaultProxy.open(server.port)
   const store = await postgresStore(proxy.url, { schema: SCHEMA, deadlineMs: 3_000, connectMs: 3_000 })
   const holdfast = await openHoldfast(store, { upkeep: false, name: 'stranger' })
   const recorder = new Recorder(join(folder, 'stranger.jsonl'), { process: 'stranger', processRun: 1 })
-  return new Stranger(holdfast, proxy, recorder)
+  return new Stranger(holdfast, proxy, { recorder, hasFlow })
+}
+
+/** From when on the machine counts as overloaded. Flow jobs must start within a second, which takes several calls, so that it must be faster. */
+function slowMsOf({ hasFlow }: ChaosSettings): number {
+  return hasFlow ? 200 : 1_000
 }
 
 /** The faults and the load, then the time after them. Returns the plan of the run. */
@@ -198,17 +215,18 @@ async function play(scene: Scene, plan: readonly PlannedFault[], settings: Chaos
   const from = await storeTime(scene.server)
   const enough = new AbortController()
   const over = new AbortController()
-  const probing = probe(() => scene.server, scene.recorder, over.signal)
+  const probing = probe(() => scene.server, scene.recorder, { signal: over.signal, slowMs: slowMsOf(settings) })
   const producing = Promise.all(scene.producers.map((producer) => producer.run(enough.signal)))
   const accepted = () => scene.producers.reduce((sum, producer) => sum + producer.accepted, 0)
+  const operating = settings.hasFlow ? operateFlow(scene.stranger.operator, settings.seed, enough.signal) : null
   await Promise.all([...lanesOf(plan).values()].map((lane) => playLane(scene, lane)))
   await scene.machine.settled()
   say(`chaos: ${plan.length} faults made, ${accepted()} jobs accepted`)
   const deadline = performance.now() + settings.seconds * 2_000 + 60_000
   while (accepted() < settings.jobs && performance.now() < deadline) await sleep(100)
   enough.abort()
-  for (const { proxy } of [...scene.fleet, ...scene.producers]) proxy.heal()
-  await producing
+  for (const { proxy } of [...scene.fleet, ...scene.producers, scene.stranger]) proxy.heal()
+  await Promise.all([producing, operating])
   await Promise.all(scene.fleet.map((worker) => worker.ready()))
   const healedAt = await storeTime(scene.server)
   say(`chaos: everything is whole, ${accepted()} jobs accepted; draining`)
@@ -249,7 +267,7 @@ async function drain({ server, schema }: Scene, healedAt: number, settings: Chao
     return rows[0]?.done === true
   })
   await query(server, `DELETE FROM "${schema}".schedules`, [])
-  const tables = ['ready', 'running', 'scheduled', 'blocked'].map(
+  const tables = ['ready', 'held', 'running', 'scheduled', 'blocked'].map(
     (table) => `(SELECT count(*) FROM "${schema}".${table})`,
   )
   let left = Number.POSITIVE_INFINITY
@@ -303,18 +321,18 @@ function describe(
     faults: plan.map(({ index, kind }) => ({ index, kind })),
     healedAt,
     drainMs: drainMsOf(settings),
-    schedules: SCHEDULES.map(({ name, catchUp }) => ({
+    schedules: [...SCHEDULES, ...(settings.hasFlow ? [FLOW_SCHEDULE] : [])].map(({ name, catchUp }) => ({
       name,
       everyMs: 1_000,
       from: from + 1_000,
       to: healedAt,
       catchUp,
     })),
-    limits: [],
     // A clock that jumps makes every wait look longer.
     priorityWindowMs: plan.some(isOfClock) ? null : 30_000,
     abortMarginMs: 1_000,
     lateness: plan.some(isOfClock) ? null : LATENESS,
+    ...(settings.hasFlow ? { flow: FLOW } : {}),
     busy: { jobs: settings.jobs, expiries: least, unknownAnswers: least },
   }
 }
@@ -343,6 +361,6 @@ async function collect(
   for (const event of await readFinal(sql, SCHEMA)) events.push(event)
   if (settings.hasOldDays) events.push(...(await readOldDays(sql, SCHEMA)))
   await sql.end()
-  for (const event of await readTold(folder)) events.push(event)
+  for (const event of await readRecords(folder)) events.push(event)
   return events
 }

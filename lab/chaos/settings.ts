@@ -86,6 +86,10 @@ export interface ChaosSettings {
   readonly pooled: number
   /** Whether there are days past their retention, with jobs that live. */
   readonly hasOldDays: boolean
+  /** Whether jobs have groups and limits, which an operator keeps changing. */
+  readonly hasFlow: boolean
+  /** How many runs of this follow each other, each with its own seed and server. */
+  readonly rounds: number
   /** How many faults of each kind. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>
   readonly mix: Mix
@@ -164,15 +168,67 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   processes: 0,
   pooled: 0,
   hasOldDays: false,
+  hasFlow: false,
+  rounds: 1,
   faults: SHORT_FAULTS,
   mix: MIX,
   plant: null,
 }
 
+/** Mostly short: the limits and the order are what takes time. */
+const FLOW_MIX: Mix = {
+  shares: { fast: 0.905, slow: 0.03, flapping: 0.05, poison: 0.012, long: 0.003 },
+  durationsMs: { fast: [1, 8], slow: [50, 300], flapping: [1, 10], poison: [1, 10], long: [3_200, 4_000] },
+  failuresMax: 2,
+  effects: { 'in transaction': 0.06, outside: 0.06 },
+}
+
+const FLOW_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
+  'kill worker': 16,
+  'kill after effect': 3,
+  'pause beyond lease': 3,
+  'pause within lease': 5,
+  deploy: 6,
+  'second signal': 3,
+  'block event loop': 2,
+  'skew clock': 2,
+  'cut by reset': 10,
+  'cut by end': 8,
+  'refuse connections': 4,
+  'half-open link': 2,
+  'slow link': 4,
+  'lose answer to claim': 5,
+  'lose answer to settle': 6,
+  'lose answer to enqueue': 5,
+  'lose answer to commit': 3,
+  'terminate backends': 6,
+  'kill backend': 1,
+  'stop server': 1,
+  'lose notifications': 3,
+  'lock tables': 2,
+  'dependency away': 3,
+  'poison burst': 2,
+  'killing payload': 1,
+  'stuck handler': 2,
+  'transaction outlives lease': 1,
+  'late commits under snapshot': 1,
+  'role: repeatable read': 1,
+  'role: serializable': 1,
+  'fail over': 1,
+}
+
+/** As much as two cores hold with the faults beside it. What they can't hold piles up, and lateness says nothing then. */
+const FLOW: Omit<ChaosSettings, 'seed'> = {
+  ...SHORT,
+  ...{ workers: 4, jobs: 8_000, perSecond: 100, seconds: 45, drainSeconds: 240, leaseMs: 3_000, pooled: 1 },
+  ...{ hasFlow: true, faults: FLOW_FAULTS, mix: FLOW_MIX },
+}
+
 /** The forms of a run. Two run with the tests: one breaks processes, links and one server; the other has strangers, strict roles,
- *  a pooler, a standby and old days. One takes long. One has handlers in children. In one only the database's clock is wrong: it is separate because all times
+ *  a pooler, a standby and old days. One takes long. One has handlers in children. Two have groups and limits; the longer one is many
+ *  rounds, so that what is checked fits into memory. In one only the database's clock is wrong: it is separate because all times
  *  in a history come from this clock, and because under it alone no lease may be lost. */
-export type Form = 'short' | 'neighbours' | 'long' | 'host' | 'clock'
+export type Form = 'short' | 'neighbours' | 'long' | 'host' | 'clock' | 'flow' | 'flow-long'
 
 export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   short: SHORT,
@@ -208,6 +264,16 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
     faults: {
       ...{ 'kill child': 10, 'kill supervisor': 3, 'exiting handler': 2, 'leaking handler': 1, 'spinning handler': 2 },
       ...{ 'pause beyond lease': 2, deploy: 2, 'second signal': 1, 'cut by reset': 3, 'lose answer to settle': 2 },
+    },
+  },
+  flow: FLOW,
+  'flow-long': {
+    ...FLOW,
+    ...{ rounds: 12, workers: 6, jobs: 42_000, perSecond: 400, seconds: 105, drainSeconds: 240 },
+    faults: {
+      ...times(FLOW_FAULTS, 2),
+      ...{ 'kill worker': 90, 'fail over': 1, 'switch servers': 1, 'flip roles': 1, 'demoted for a while': 1 },
+      ...ROLES,
     },
   },
   clock: {

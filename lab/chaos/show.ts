@@ -1,6 +1,6 @@
 // The verdict of a run, as a table for people and as a document for programs.
 
-import { INVARIANTS, type Verdict } from '../history/verdict.js'
+import { INVARIANTS, type Spread, type Verdict } from '../history/verdict.js'
 import type { ChaosResult } from './run.js'
 
 const VIOLATIONS_SHOWN = 10
@@ -8,7 +8,7 @@ const VIOLATIONS_SHOWN = 10
 /** The table. */
 export function showResult(result: ChaosResult): string {
   const { verdict, seed, seconds, restarts } = result
-  const { counts, redeliveries, recovery, inversions } = verdict
+  const { counts, redeliveries, rescue, recovery, inversions } = verdict
   const dead = Object.entries(counts.dead).filter(([, count]) => count > 0)
   const again = `${redeliveries.afterRescue} after a lost lease, ${redeliveries.afterFailure} after a failure, ${redeliveries.afterRelease} after a release`
   const rows: readonly (readonly [string, string])[] = [
@@ -27,10 +27,8 @@ export function showResult(result: ChaosResult): string {
       'leases',
       `${counts.extensions} extensions, ${counts.rescues} expired, ${counts.lostLeases} known lost by their handler`,
     ],
-    [
-      'recovery',
-      `p50 ${recovery.p50.toFixed(0)} ms, p99 ${recovery.p99.toFixed(0)} ms, max ${recovery.max.toFixed(0)} ms after the lease ran out`,
-    ],
+    ['rescue', `${spreadText(rescue)} after the lease ran out`],
+    ['recovery', `claimed again ${spreadText(recovery)} after the lease ran out`],
     [
       'effects',
       `${counts.effectsInTransaction} in transactions, ${counts.effectsOutside} outside (${counts.effectsRepeated} repeated)`,
@@ -38,6 +36,7 @@ export function showResult(result: ChaosResult): string {
     ['ticks', String(counts.ticks)],
     ['inversions', `${inversions.count}, the longest ${inversions.longestMs.toFixed(0)} ms`],
     ['lateness', `${counts.longestIdleWaitMs.toFixed(0)} ms at the most beside an idle worker`],
+    ...flowRows(verdict),
     ['restarts', `${restarts} of worker processes`],
     ['faults', faultsText(verdict)],
     [
@@ -48,6 +47,23 @@ export function showResult(result: ChaosResult): string {
   ]
   const lines = rows.map(([name, text]) => `${name.padEnd(12)}${text}`)
   return [...lines, ...failureLines(result)].join('\n')
+}
+
+/** What flow control had to do, in runs that have it. */
+function flowRows({ counts: { flow } }: Verdict): (readonly [string, string])[] {
+  if (flow.changes === 0) return []
+  const kept = `limits reached ${flow.filled} times, ${flow.ordered} ordered pairs, ${flow.probes} probes`
+  return [
+    [
+      'flow',
+      `${flow.jobs} jobs of ${flow.groups} groups, ${flow.starts} starts; ${flow.changes} changes of what is allowed`,
+    ],
+    ['kept', `${kept}; ${flow.repaired} repaired, ${flow.longestHeldMs.toFixed(0)} ms at the most beside a free slot`],
+  ]
+}
+
+function spreadText({ p50, p99, max }: Spread): string {
+  return `p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms, max ${max.toFixed(0)} ms`
 }
 
 function faultsText({ counts }: Verdict): string {

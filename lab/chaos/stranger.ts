@@ -2,11 +2,13 @@
 // a snapshot. They enqueue through the product, in their own transactions.
 
 import type pg from 'pg'
-import type { EnqueueOptions } from '../../src/client/prepare.js'
+import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
 import type { Holdfast } from '../../src/holdfast.js'
+import { seededRandom } from '../../src/testing/seeded-random.js'
 import type { GeneratedPayload } from '../gen/mix.js'
 import type { Recorder } from '../gen/recorder.js'
 import type { PostgresServer } from '../servers/postgres.js'
+import { flowOf } from './flow-load.js'
 import { JOBS } from './load.js'
 import { onServer, sleep } from './on-server.js'
 import type { FaultProxy } from './proxy.js'
@@ -20,12 +22,19 @@ export class Stranger {
   readonly proxy: FaultProxy
   readonly #holdfast: Holdfast
   readonly #recorder: Recorder
+  readonly #hasFlow: boolean
   #count = 0
 
-  constructor(holdfast: Holdfast, proxy: FaultProxy, recorder: Recorder) {
+  constructor(holdfast: Holdfast, proxy: FaultProxy, { recorder, hasFlow }: { recorder: Recorder; hasFlow: boolean }) {
     this.proxy = proxy
+    this.#hasFlow = hasFlow
     this.#holdfast = holdfast
     this.#recorder = recorder
+  }
+
+  /** Its connection, for an operator who is past the links of workers and producers too. */
+  get operator(): Holdfast {
+    return this.#holdfast
   }
 
   /** Enqueues a key that a running job holds and leaves the transaction open until long after that job has ended. */
@@ -63,9 +72,18 @@ export class Stranger {
   async #commitAfter(sql: pg.Client, ms: number): Promise<void> {
     await sql.query('BEGIN')
     const payload = this.#payload()
-    const answer = await this.#enqueue(sql, payload, {})
+    const answer = await this.#enqueue(sql, payload, this.#hasFlow ? this.#flow() : {})
     await sleep(ms)
-    await this.#end(sql, payload, { ...answer, isCommitted: true })
+    // Under flow control some are rolled back: nobody may have waited for them.
+    await this.#end(sql, payload, { ...answer, isCommitted: !this.#hasFlow || this.#count % 3 > 0 })
+  }
+
+  /** The group and limits of a job, in a group that has others. A caller's transaction cannot wait for room. */
+  #flow(): EnqueueOptions {
+    const { options, job } = flowOf(seededRandom(this.#count))
+    if (job !== null) return { queue: 'bill', group: 'b0' }
+    const { onFull: _, ...rest } = options
+    return rest
   }
 
   #payload(changes: Partial<GeneratedPayload> = {}): GeneratedPayload {

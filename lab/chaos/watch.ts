@@ -22,7 +22,9 @@ CREATE TABLE ${WITNESS}.changes (
   crashes integer,
   moment  timestamptz,
   word    text,
-  facts   json
+  place_in_group bigint,
+  facts   json,
+  terms   json
 );
 CREATE TABLE ${WITNESS}.probes (at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE TABLE ${WITNESS}.effects_inside  (id uuid NOT NULL, fence bigint NOT NULL, attempt integer NOT NULL);
@@ -36,6 +38,7 @@ const WATCHED: readonly (readonly [table: string, action: 'INSERT' | 'DELETE', c
                                   'effect', payload ->> 'effect')`,
   ],
   ['ready', 'INSERT', 'id, fence, attempt, crashes', 'id, fence, attempt, crashes'],
+  ['held', 'INSERT', 'id, fence, attempt, crashes, place_in_group', 'id, fence, attempt, crashes, position'],
   [
     ...(['scheduled', 'INSERT', 'id, fence, attempt, crashes, moment, word'] as const),
     `id, fence, attempt, crashes, run_at, CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END`,
@@ -54,6 +57,53 @@ const WATCHED: readonly (readonly [table: string, action: 'INSERT' | 'DELETE', c
   ['ticks', 'INSERT', 'id, moment, word', 'job, tick, schedule'],
 ]
 
+/** What flow control allows: its table, the columns that identify a row, and those whose change is a change of what is allowed. Others
+ *  change with every claim. */
+const TERMS: readonly (readonly [table: string, keys: readonly string[], columns: readonly string[]])[] = [
+  [
+    ...(['limits', ['name']] as const),
+    [
+      ...['concurrency', 'rate_limit', 'rate_per_ms', 'rate_burst', 'rate_by_cost', 'position', 'probes', 'forced'],
+      'not_before',
+    ],
+  ],
+  [
+    ...(['flows', ['queue']] as const),
+    ['concurrency', 'rate_limit', 'rate_per_ms', 'rate_burst', 'rate_by_cost', 'ordered', 'waits_for_retry'],
+  ],
+  [
+    ...(['groups', ['queue', 'group_name']] as const),
+    ['concurrency', 'rate_limit', 'rate_per_ms', 'rate_burst', 'rate_by_cost', 'paused', 'not_before'],
+  ],
+]
+
+async function watchTerms(sql: pg.Client, schema: string): Promise<void> {
+  for (const [table, keys, columns] of TERMS) {
+    const on = `"${schema}".${table}`
+    const terms = (row: string) =>
+      `json_build_object(${[...keys, ...columns].map((name) => `'${name}', ${row}.${name}`).join(', ')})`
+    const list = (row: string) => `(${columns.map((name) => `${row}.${name}`).join(', ')})`
+    const insert = `INSERT INTO ${WITNESS}.changes (source, terms)`
+    const same = keys.map((name) => `former.${name} = changed.${name}`).join(' AND ')
+    const bodies = {
+      INSERT: `${insert} SELECT '${table}', ${terms('changed')} FROM changed`,
+      UPDATE: `${insert} SELECT '${table}', ${terms('changed')} FROM changed JOIN former ON ${same}
+                WHERE ${list('changed')} IS DISTINCT FROM ${list('former')}`,
+      DELETE: `${insert} SELECT '${table}_gone', ${terms('changed')} FROM changed`,
+    }
+    const tables = {
+      INSERT: 'NEW TABLE AS changed',
+      UPDATE: 'OLD TABLE AS former NEW TABLE AS changed',
+      DELETE: 'OLD TABLE AS changed',
+    }
+    for (const action of ['INSERT', 'UPDATE', 'DELETE'] as const) {
+      const name = `${table}_${action.toLowerCase()}`
+      await sql.query(functionSql(name, bodies[action]))
+      await sql.query(triggerSql({ name, on, action, referencing: tables[action] }))
+    }
+  }
+}
+
 /** Makes the witness's tables and sets its triggers on the tables of a schema that is up to date. */
 export async function watchSchema(sql: pg.Client, schema: string): Promise<void> {
   await sql.query(TABLES)
@@ -67,6 +117,7 @@ export async function watchSchema(sql: pg.Client, schema: string): Promise<void>
       triggerSql({ name, on: `"${schema}".${table}`, action, referencing: `${referencing} TABLE AS changed` }),
     )
   }
+  await watchTerms(sql, schema)
   const extensions = `
     INSERT INTO ${WITNESS}.changes (source, id, fence, moment, word)
     SELECT CASE WHEN changed.leased_until <> former.leased_until THEN 'extended' ELSE 'cancel_asked' END,

@@ -17,6 +17,7 @@ export interface WorkerSetup {
   readonly prefetch: number
   /** How many children run its handlers; 0 for none. */
   readonly processes: number
+  readonly queues: readonly string[]
 }
 
 /** The message of a worker process when it is up. */
@@ -25,8 +26,9 @@ export interface WorkerReady {
   readonly worker: string
 }
 
-/** The queues of a run. */
+/** The queues of a run, and those of a run with flow control beside them. */
 export const QUEUES: readonly string[] = ['gen', 'special']
+export const FLOW_QUEUES: readonly string[] = ['mail', 'bill', 'ship', 'bulk', 'push']
 
 /** Faults that a worker process makes to itself on command. */
 export type WorkerOrder =
@@ -63,4 +65,18 @@ export const SPECIAL: {
     retry: soon,
   }),
   tick: defineJob('tick', { queue: 'special', maxAttempts: 100, retry: soon }),
+}
+
+/** Jobs of a run with flow control: one calls a dependency that may be away, one is told to wait by what it calls, one runs in batches. */
+export const FLOW_JOBS: {
+  readonly calling: GeneratedJob
+  readonly told: GeneratedJob
+  readonly pushing: GeneratedJob
+} = {
+  calling: defineJob<GeneratedPayload>('calling', { queue: 'mail', maxAttempts: 200, timeout: '30s', retry: soon }),
+  told: defineJob<GeneratedPayload>('told', { queue: 'mail', maxAttempts: 200, timeout: '30s', retry: soon }),
+  pushing: defineJob<GeneratedPayload>('pushing', {
+    ...{ queue: 'push', maxAttempts: 200, timeout: '30s', retry: soon },
+    concurrency: 30,
+  }),
 }

@@ -1,8 +1,12 @@
 // The experiments by name, in the order they are described in.
 
+import { adaptive } from './adaptive.js'
+import { breaker } from './breaker.js'
 import { claimBatch } from './claim-batch.js'
 import { drain } from './drain.js'
+import { exactness } from './exactness.js'
 import type { Experiment } from './experiment.js'
+import { fairness } from './fairness.js'
 import { flapping } from './flapping.js'
 import { jobLoss } from './job-loss.js'
 import { lease } from './lease.js'
@@ -25,4 +29,8 @@ export const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
   lease,
   sustained,
   retention,
+  fairness,
+  exactness,
+  breaker,
+  adaptive,
 }

@@ -3,8 +3,9 @@
 
 import { cpus } from 'node:os'
 import pg from 'pg'
-import { serverCpuUs } from '../bench/resources.js'
+import { serverCpuUs, serverWaitedUs } from '../bench/resources.js'
 import { readServer, type ServerCounters, subtractCounters, type TableChange } from './server-counters.js'
+import type { SplitSummary } from './split.js'
 
 /** How often connections of one purpose were seen waiting for one thing. */
 export interface WaitCount {
@@ -27,6 +28,13 @@ interface CpuUse {
   readonly producers: number | null
 }
 
+/** How many threads were ready to run and waited for a processor, on average. Null where that is not known. */
+interface ProcessorWaits {
+  readonly server: number | null
+  readonly workers: number | null
+  readonly producers: number | null
+}
+
 export interface Evidence {
   readonly seconds: number
   readonly waits: readonly WaitCount[]
@@ -34,6 +42,9 @@ export interface Evidence {
   readonly tables: readonly TableChange[]
   readonly walBytesPerJob: number | null
   readonly cpu: CpuUse
+  readonly waiting: ProcessorWaits
+  /** Where the time of calls went, where they were timed by their parts. */
+  readonly splits?: Readonly<Record<string, SplitSummary | null>>
 }
 
 const EVERY_MS = 100
@@ -58,6 +69,9 @@ export interface RunFacts {
   readonly jobs: number
   readonly workersCpuUs: number | null
   readonly producersCpuUs: number | null
+  /** How long their main threads waited for a processor; absent where that was not read. */
+  readonly workersWaitedUs?: number
+  readonly producersWaitedUs?: number
 }
 
 /** Collects from `open` to `end`. */
@@ -68,6 +82,7 @@ export class EvidenceCollector {
   readonly #beganMs = performance.now()
   readonly #machine = readMachine()
   readonly #serverUs: number | null
+  readonly #serverWaited: ReturnType<typeof serverWaitedUs> | null
   readonly #before: Awaited<ReturnType<typeof readServer>>
   #looks = 0
   #isOver = false
@@ -78,6 +93,7 @@ export class EvidenceCollector {
     this.#serverPid = serverPid
     this.#before = before
     this.#serverUs = serverPid === null ? null : serverCpuUs(serverPid)
+    this.#serverWaited = serverPid === null ? null : serverWaitedUs(serverPid)
     this.#looking = this.#look()
   }
 
@@ -107,7 +123,7 @@ export class EvidenceCollector {
   }
 
   /** Ends it; `facts` are the run's own results. */
-  async end({ jobs, workersCpuUs, producersCpuUs }: RunFacts): Promise<Evidence> {
+  async end({ jobs, workersCpuUs, producersCpuUs, workersWaitedUs, producersWaitedUs }: RunFacts): Promise<Evidence> {
     this.#isOver = true
     await this.#looking
     const after = await readServer(this.#client)
@@ -136,8 +152,20 @@ export class EvidenceCollector {
         workers: share(workersCpuUs),
         producers: share(producersCpuUs),
       },
+      waiting: {
+        server: share(this.#serverPid === null ? null : waitedSince(this.#serverWaited!, this.#serverPid)),
+        workers: share(workersWaitedUs ?? null),
+        producers: share(producersWaitedUs ?? null),
+      },
     }
   }
+}
+
+/** How long the server's processes have waited since a reading. One that has ended since is left out. */
+function waitedSince(before: ReturnType<typeof serverWaitedUs>, serverPid: number): number {
+  let sum = 0
+  for (const [pid, waited] of serverWaitedUs(serverPid)) sum += waited - (before.get(pid) ?? 0)
+  return sum
 }
 
 function readMachine(): CpuReading {

@@ -31,9 +31,11 @@ export interface ExperimentResult {
 }
 
 /** What the command line may change of a configuration. */
-interface Wishes {
+export interface Wishes {
   readonly minutes: number | null
   readonly rate: number | null
+  readonly processes: number | null
+  readonly slots: number | null
 }
 
 export interface ExperimentContext<Config> {

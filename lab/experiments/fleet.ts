@@ -7,6 +7,7 @@ import { Child } from '../bench/children.js'
 import type { DependencyMessage, FleetAssignment, FleetSample, ProfileAnswer, ProfileMessage } from './fleet-child.js'
 import { Histogram } from './histogram.js'
 import type { TopFunction } from './profile.js'
+import type { CallSplit } from './split.js'
 import type { StoreCounts } from './store-watch.js'
 
 const CHILD = new URL('./fleet-child.js', import.meta.url)
@@ -25,6 +26,7 @@ interface Member {
   /** Its last sample. A killed process sends no more. */
   last: StoreCounts
   lastCpuUs: number
+  lastWaitedUs: number
   lastRepeated: number
 }
 
@@ -33,10 +35,13 @@ export interface FleetTotals {
   /** The settled jobs of every process that was ever started. */
   readonly settledByProcess: readonly number[]
   readonly claims: Histogram
+  readonly claimSplits: readonly CallSplit[]
   readonly late: Histogram
   readonly running: number
   readonly repeatedEffects: number
   readonly cpuUs: number
+  /** How long their main threads have waited for a processor. */
+  readonly waitedUs: number
 }
 
 const NOTHING: StoreCounts = {
@@ -87,6 +92,8 @@ export class Fleet {
       drainMs: null,
       holdMs: null,
       plainMs: [0, 0],
+      types: [],
+      dependencyUrl: null,
       hasEffects: false,
       extends: true,
       record: records ? join(this.#folder, `runs-${this.#started}`) : null,
@@ -94,7 +101,7 @@ export class Fleet {
     }
     this.#started++
     const child = new Child(CHILD, assignment, { name: 'a worker process', deadlineMs: DEADLINE_MS })
-    const member = { child, last: NOTHING, lastCpuUs: 0, lastRepeated: 0 }
+    const member = { child, last: NOTHING, lastCpuUs: 0, lastWaitedUs: 0, lastRepeated: 0 }
     this.#starting.add(child)
     await child.hear('ready')
     // It answers only now.
@@ -124,6 +131,7 @@ export class Fleet {
   async sample(): Promise<FleetTotals> {
     const claims = new Histogram()
     const late = new Histogram()
+    const claimSplits: CallSplit[] = []
     let running = 0
     await Promise.all(
       this.#living.map(async (member) => {
@@ -131,8 +139,10 @@ export class Fleet {
           const answer = await member.child.ask<FleetSample>({ kind: 'sample' })
           member.last = answer.counts
           member.lastCpuUs = answer.cpuUs
+          member.lastWaitedUs = answer.waitedUs
           member.lastRepeated = answer.repeatedEffects
           claims.merge(answer.claims)
+          for (const split of answer.claimSplits) claimSplits.push(split)
           late.merge(answer.late)
           running += answer.running
         } catch {
@@ -150,10 +160,12 @@ export class Fleet {
       counts,
       settledByProcess: all.map(({ last }) => last.succeeded + last.retried + last.dead),
       claims,
+      claimSplits,
       late,
       running,
       repeatedEffects: sum(({ lastRepeated }) => lastRepeated),
       cpuUs: sum(({ lastCpuUs }) => lastCpuUs),
+      waitedUs: sum(({ lastWaitedUs }) => lastWaitedUs),
     }
   }
 

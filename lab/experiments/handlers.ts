@@ -3,6 +3,7 @@
 import { defineJob } from '../../src/client/define-job.js'
 import type { Handler, JobContext, JobDefinition } from '../../src/core/definition.js'
 import { generatedHandlers, wait } from '../gen/handlers.js'
+import { callHandler } from './dependency-call.js'
 import type { Effects } from './effects.js'
 import type { FleetAssignment } from './fleet-child.js'
 import { Histogram } from './histogram.js'
@@ -17,7 +18,7 @@ export interface TimedPayload {
 export const timed: JobDefinition<TimedPayload, TimedPayload> = defineJob<TimedPayload>('timed')
 
 export interface HandlersDeps {
-  readonly assignment: Pick<FleetAssignment, 'plainMs'>
+  readonly assignment: Pick<FleetAssignment, 'plainMs' | 'types' | 'dependencyUrl'>
   readonly record: RecordFile | null
   readonly effects: Effects | null
   /** Whether the dependency of the flapping jobs is down. */
@@ -29,11 +30,13 @@ export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly
   const { assignment, effects, dependency, record } = deps
   const late = new Histogram()
   const [fromMs, toMs] = assignment.plainMs
-  const noop = defineJob<object>('noop')
-  const plain = noop.handle((_, { signal }) => {
-    if (toMs === 0) return undefined
-    return wait(fromMs + Math.random() * (toMs - fromMs), signal)
-  })
+  const plain = ['noop', ...assignment.types].map((type) =>
+    defineJob<{ readonly ms?: number }>(type).handle(({ ms }, { signal }) => {
+      if (toMs === 0 && ms === undefined) return undefined
+      return wait(ms ?? fromMs + Math.random() * (toMs - fromMs), signal)
+    }),
+  )
+  const calls = assignment.dependencyUrl === null ? [] : [callHandler(assignment.dependencyUrl)]
   const timedHandler = timed.handle(({ dueMs }) => {
     late.add(Math.max(0, Date.now() - dueMs))
   })
@@ -44,7 +47,7 @@ export function fleetHandlers(deps: HandlersDeps): { readonly handlers: readonly
       ...(effects === null ? {} : { apply: (payload, ctx) => effects.apply(payload, ctx) }),
     },
   )
-  const handlers = [...generated, plain, timedHandler]
+  const handlers = [...generated, ...plain, ...calls, timedHandler]
   return { handlers: record === null ? handlers : handlers.map((handler) => recorded(handler, record)), late }
 }
 

@@ -104,6 +104,7 @@ export const poison: Experiment = defineExperiment<PoisonConfig>({
       ],
       notes: [
         `Full load: about ${config.full.jobs} healthy jobs offered at ${config.full.rate}/s; half: ${config.half.jobs} at ${config.half.rate}/s. Poison comes on top of them, one job in twenty, ${ATTEMPTS} attempts. With and without took turns; speeds are healthy jobs over the time until the last healthy one was done.`,
+        `Healthy jobs/s with poison over without, round by round: full load ${roundsOf(full)}; half load ${roundsOf(half)}.`,
         'Processor time for each healthy job includes what the retries of poison jobs cost beside it: the difference between the two is their price.',
       ],
       figures: {
@@ -124,8 +125,9 @@ type Turns = Readonly<Record<'with' | 'without', readonly PoisonRun[]>>
 async function inTurns(context: ExperimentContext<PoisonConfig>, load: 'full' | 'half'): Promise<Turns> {
   const runs: Record<'with' | 'without', PoisonRun[]> = { with: [], without: [] }
   for (let round = 0; round < context.config[load].rounds; round++) {
-    runs.without.push(await runOnce(context, load, false))
-    runs.with.push(await runOnce(context, load, true))
+    // Each is first as often as second: the machine may slow down or speed up during a round.
+    const order = round % 2 === 0 ? ([false, true] as const) : ([true, false] as const)
+    for (const hasPoison of order) runs[hasPoison ? 'with' : 'without'].push(await runOnce(context, load, hasPoison))
   }
   return runs
 }
@@ -133,6 +135,12 @@ async function inTurns(context: ExperimentContext<PoisonConfig>, load: 'full' | 
 function ratioOf(turns: Turns, figure: 'healthyPerSecond' | 'p99Ms'): number {
   const middle = (runs: readonly PoisonRun[]) => median(runs.map((run) => run[figure]))
   return middle(turns.with) / middle(turns.without)
+}
+
+/** The ratios of single rounds, for a reader who wants to know how much they differ. */
+function roundsOf(turns: Turns): string {
+  const ratios = turns.with.map((run, round) => run.healthyPerSecond / turns.without[round]!.healthyPerSecond)
+  return ratios.map((ratio) => ratio.toFixed(3)).join(', ')
 }
 
 function atLeast(about: string, least: number, seen: number): Verdict {

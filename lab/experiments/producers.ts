@@ -8,6 +8,7 @@ import { MIX_DEFAULT } from '../gen/mix.js'
 import type { FeedAssignment, FeedSample, PaceMessage } from './feed-child.js'
 import { Histogram } from './histogram.js'
 import { pause } from './proof.js'
+import type { CallSplit } from './split.js'
 
 const CHILD = new URL('./feed-child.js', import.meta.url)
 const DEADLINE_MS = 3 * 3_600_000
@@ -26,7 +27,10 @@ export interface ProducersTotals {
   readonly timedAccepted: number
   readonly refused: number
   readonly enqueues: Histogram
+  readonly enqueueSplits: readonly CallSplit[]
   readonly cpuUs: number
+  /** How long their main threads have waited for a processor. */
+  readonly waitedUs: number
 }
 
 export class Producers {
@@ -115,7 +119,9 @@ export class Producers {
       timedAccepted: sum(({ timedAccepted }) => timedAccepted),
       refused: sum(({ refused }) => refused),
       enqueues,
+      enqueueSplits: samples.flatMap(({ enqueueSplits }) => enqueueSplits),
       cpuUs: sum(({ cpuUs }) => cpuUs),
+      waitedUs: sum(({ waitedUs }) => waitedUs),
     }
   }
 

@@ -145,6 +145,7 @@ export async function countEnds(client: pg.Client): Promise<Ends> {
 
 const UNFINISHED = `
 SELECT EXISTS (SELECT FROM holdfast.ready WHERE queue = ANY ($1))
+    OR EXISTS (SELECT FROM holdfast.held WHERE queue = ANY ($1))
     OR EXISTS (SELECT FROM holdfast.running)
     OR EXISTS (SELECT FROM holdfast.scheduled WHERE queue = ANY ($1)) AS open`
 

@@ -12,11 +12,11 @@ import { openAndCloseForSure } from '../interrupt.js'
 import { drawFigure } from '../plot.js'
 import { say } from '../say.js'
 import { EXPERIMENTS } from './all.js'
-import type { Experiment, ExperimentResult, Verdict } from './experiment.js'
+import type { Experiment, ExperimentResult, Verdict, Wishes } from './experiment.js'
 import { fillPage } from './page.js'
 import { openPlace } from './place.js'
 
-export interface RunOptions {
+export interface RunOptions extends Wishes {
   readonly name: string
   readonly isShort: boolean
   readonly seed: number
@@ -26,9 +26,11 @@ export interface RunOptions {
   readonly page: string | null
   /** A server to use instead of one of its own. */
   readonly url: string | null
-  readonly minutes: number | null
-  readonly rate: number | null
 }
+
+const PROCESSES_MAX = 64
+/** What a worker takes at most as its concurrency. */
+const SLOTS_MAX = 4_096
 
 export interface RunReport {
   /** False when a promise was broken. */
@@ -50,7 +52,7 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
   const { name, isShort, seed, url } = options
   const experiment = check(options)
   const form = isShort ? 'short' : 'long'
-  const configured = experiment.configure(form, { minutes: options.minutes, rate: options.rate })
+  const configured = experiment.configure(form, options)
   const out = options.out ?? (await mkdtemp(join(tmpdir(), 'holdfast-experiment-')))
   await mkdir(out, { recursive: true })
   say(`── ${name}: ${experiment.about} (${form} form, seed ${seed})`)
@@ -90,17 +92,23 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
   }
 }
 
-function check({ name, seed, minutes, rate }: RunOptions): Experiment {
+function check({ name, seed, minutes, rate, processes, slots }: RunOptions): Experiment {
   const experiment = Object.hasOwn(EXPERIMENTS, name) ? EXPERIMENTS[name] : undefined
   if (experiment === undefined) {
     const known = Object.keys(EXPERIMENTS).join(', ')
     throw new HoldfastError('invalid_option', `there is no experiment ${show(name)}; there are ${known}`)
   }
   checkWhole('seed', seed, 0, 2 ** 32 - 1)
-  if (!experiment.isAdjustable && (minutes !== null || rate !== null)) {
-    throw new HoldfastError('invalid_option', `${name} has no minutes and no rate to choose: leave them out`)
+  const isWished = [minutes, rate, processes, slots].some((wish) => wish !== null)
+  if (!experiment.isAdjustable && isWished) {
+    throw new HoldfastError(
+      'invalid_option',
+      `${name} has no minutes, rate, processes or slots to choose: leave them out`,
+    )
   }
   if (rate !== null) checkWhole('rate', rate, 1, 1_000_000)
+  if (processes !== null) checkWhole('processes', processes, 1, PROCESSES_MAX)
+  if (slots !== null) checkWhole('slots', slots, 1, SLOTS_MAX)
   if (minutes !== null && !(minutes >= 0.05 && minutes <= 600)) {
     throw new HoldfastError('invalid_option', `minutes must be a number from 0.05 to 600, got ${show(minutes)}`)
   }

@@ -6,6 +6,7 @@ import type { Fleet, FleetTotals } from './fleet.js'
 import { Histogram } from './histogram.js'
 import type { Ground } from './place.js'
 import type { Producers, ProducersTotals } from './producers.js'
+import { SplitLog, type SplitSummary } from './split.js'
 
 export interface Sample {
   readonly seconds: number
@@ -35,6 +36,9 @@ export interface Stretch {
   readonly retried: number
   readonly claims: Spread
   readonly enqueues: Spread
+  /** Where the time of claims and enqueues went; null without any. */
+  readonly claimSplit: SplitSummary | null
+  readonly enqueueSplit: SplitSummary | null
   readonly late: Spread
   readonly runningMean: number
   readonly readyAtStart: number
@@ -42,6 +46,9 @@ export interface Stretch {
   readonly readyMost: number
   readonly workersCpuUs: number
   readonly producersCpuUs: number
+  /** How long their main threads waited for a processor. */
+  readonly workersWaitedUs: number
+  readonly producersWaitedUs: number
 }
 
 /** Counting further is too expensive. */
@@ -138,6 +145,8 @@ class OpenStretch {
   readonly #claims = new Histogram()
   readonly #enqueues = new Histogram()
   readonly #late = new Histogram()
+  readonly #claimSplits = new SplitLog()
+  readonly #enqueueSplits = new SplitLog()
   #running = 0
   #looks = 0
   #readyMost: number
@@ -149,6 +158,8 @@ class OpenStretch {
 
   add({ fleet, feed, ready }: Look): void {
     this.#claims.merge(packed(fleet.claims))
+    this.#claimSplits.addAll(fleet.claimSplits)
+    this.#enqueueSplits.addAll(feed?.enqueueSplits ?? [])
     this.#late.merge(packed(fleet.late))
     if (feed !== null) this.#enqueues.merge(packed(feed.enqueues))
     this.#running += fleet.running
@@ -166,6 +177,8 @@ class OpenStretch {
       retried: fleet.counts.retried - first.fleet.counts.retried,
       claims: this.#claims.spread(),
       enqueues: this.#enqueues.spread(),
+      claimSplit: this.#claimSplits.summary(),
+      enqueueSplit: this.#enqueueSplits.summary(),
       late: this.#late.spread(),
       runningMean: this.#running / Math.max(1, this.#looks),
       readyAtStart: first.ready,
@@ -173,6 +186,8 @@ class OpenStretch {
       readyMost: this.#readyMost,
       workersCpuUs: fleet.cpuUs - first.fleet.cpuUs,
       producersCpuUs: (feed?.cpuUs ?? 0) - (first.feed?.cpuUs ?? 0),
+      workersWaitedUs: fleet.waitedUs - first.fleet.waitedUs,
+      producersWaitedUs: (feed?.waitedUs ?? 0) - (first.feed?.waitedUs ?? 0),
     }
   }
 }

@@ -3,6 +3,8 @@
 import type { Store } from '../../src/core/store.js'
 import { Histogram } from './histogram.js'
 import type { RecordFile } from './records.js'
+import { SplitLog } from './split.js'
+import type { SplitWatch } from './split-watch.js'
 
 /** The results of a process's settlements since its start. */
 export interface StoreCounts {
@@ -23,10 +25,13 @@ export interface StoreWatchOptions {
   readonly record: RecordFile | null
   /** False answers every extension as if it had taken effect, and extends nothing. */
   readonly extends: boolean
+  /** Times claims by their parts. */
+  readonly split: SplitWatch
 }
 
 export class StoreWatch {
   readonly claims: Histogram = new Histogram()
+  readonly claimSplits: SplitLog = new SplitLog()
   readonly counts: StoreCounts = {
     succeeded: 0,
     retried: 0,
@@ -46,15 +51,19 @@ export class StoreWatch {
 
   /** The same store, observed. Claims that find no jobs are counted apart, because no job waits for them. */
   wrap(store: Store): Store {
-    const { counts, claims } = this
+    const { counts, claims, claimSplits } = this
+    const { split } = this.#options
     const watched: Store = {
       ...store,
       async claim(request) {
+        const before = split.before()
         const sentMs = performance.now()
         const claim = await store.claim(request)
         if (claim.jobs.length === 0) counts.emptyClaims++
         else {
           claims.add(performance.now() - sentMs)
+          const parts = before === null ? null : split.after(before)
+          if (parts !== null) claimSplits.add(parts)
           counts.claims++
           counts.claimedJobs += claim.jobs.length
         }

@@ -1,15 +1,12 @@
 // Experiment 10: the mix at a fixed rate for a long time, with durable enqueues. Then the rate is raised step by step until the
 // backlog grows.
 
-import { column, type GrowthRow } from '../bench/growth/measure.js'
 import { seedReady } from '../bench/growth/seed.js'
 import { MIX_DEFAULT, type Mix } from '../gen/mix.js'
 import { say } from '../say.js'
-import { nameBound } from './bound.js'
 import { courseFigure } from './course.js'
-import { type Evidence, EvidenceCollector } from './evidence.js'
+import { EvidenceCollector } from './evidence.js'
 import {
-  aimBelow,
   defineExperiment,
   type Experiment,
   type ExperimentContext,
@@ -21,7 +18,8 @@ import { type Fleet, withFleet } from './fleet.js'
 import { type Ground, withGround } from './place.js'
 import { type Producers, type ProducersTotals, withProducers } from './producers.js'
 import { pause, waitUntilDone } from './proof.js'
-import { Sampler, type Stretch } from './sampler.js'
+import { Sampler } from './sampler.js'
+import { aimsOf, COLUMNS, highestOf, notesOf, rowOf, type Step } from './sustained-result.js'
 
 interface SustainedConfig {
   readonly rate: number
@@ -39,19 +37,21 @@ interface SustainedConfig {
   readonly stepFactor: number
   readonly steps: number
   readonly stepSeconds: number
-  /** After the steps, at 80 % of the highest rate that was kept up with. */
-  readonly eightySeconds: number
+  /** After the steps, at 80 % and at 50 % of the highest rate that was kept up with. */
+  readonly belowSeconds: number
+  /** Between a change of the rate and what is measured at it, there. */
+  readonly leadSeconds: number
   readonly longMs: readonly [number, number]
   readonly deadlineSeconds: number
 }
 
 const QUEUES = ['gen']
-/** The first minute compiles hot code. At half the rate no backlog grows meanwhile. */
+/** Hot code is compiled first. At half the rate no backlog grows meanwhile. */
 const WARM_UP_PART = 0.5
 
 export const sustained: Experiment = defineExperiment<SustainedConfig>({
   about: 'the mix at a steady rate, durably enqueued; then the ceiling',
-  longTakes: '35 minutes',
+  longTakes: '28 minutes',
   short: {
     rate: 500,
     minutes: 1 / 3,
@@ -66,7 +66,8 @@ export const sustained: Experiment = defineExperiment<SustainedConfig>({
     stepFactor: 1.25,
     steps: 1,
     stepSeconds: 2,
-    eightySeconds: 1,
+    belowSeconds: 2,
+    leadSeconds: 1,
     longMs: [2_000, 3_000],
     deadlineSeconds: 60,
   },
@@ -80,18 +81,21 @@ export const sustained: Experiment = defineExperiment<SustainedConfig>({
     standing: 1_000_000,
     timedPerSecond: 50,
     timedAheadMs: 5_000,
-    warmupSeconds: 60,
+    warmupSeconds: 30,
     stepFactor: 1.15,
     steps: 8,
-    stepSeconds: 45,
-    eightySeconds: 120,
+    stepSeconds: 30,
+    belowSeconds: 75,
+    leadSeconds: 10,
     longMs: [35_000, 45_000],
     deadlineSeconds: 600,
   },
-  adjust: (config, { minutes, rate }) => ({
+  adjust: (config, { minutes, rate, processes, slots }) => ({
     ...config,
     minutes: minutes ?? config.minutes,
     rate: rate ?? config.rate,
+    processes: processes ?? config.processes,
+    slots: slots ?? config.slots,
   }),
   run: (context) => {
     const { place, config, seed } = context
@@ -124,24 +128,15 @@ function mixOf({ longMs }: SustainedConfig): Mix {
 
 const SETTLE_MS = 1_000
 const ACCEPTED_PART = 0.97
+/** A step ends early when its backlog has grown by this many seconds' worth of jobs. */
+const GROWN_SECONDS = 3
+/** The parts of the ceiling at which claims and enqueues are timed again. */
+const BELOW = [0.8, 0.5]
 
 interface Cast {
   readonly ground: Ground
   readonly fleet: Fleet
   readonly producers: Producers
-}
-
-interface Step {
-  readonly rate: number
-  readonly stretch: Stretch
-  readonly evidence: Evidence
-  readonly isGrowing: boolean
-}
-
-interface Parts {
-  readonly steady: Step
-  readonly steps: readonly Step[]
-  readonly eighty: Step | null
 }
 
 async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast): Promise<ExperimentResult> {
@@ -153,52 +148,27 @@ async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast):
   await producers.setPace(config.rate)
   await pause(SETTLE_MS)
   const sampler = await Sampler.open({ ...cast, queues: QUEUES })
-  const step = (rate: number, seconds: number) => measureStep(context, { ...cast, sampler }, { rate, seconds })
-  const steady = await step(config.rate, config.minutes * 60)
+  const stage = { ...cast, sampler }
+  const steady = await measureStep(context, stage, {
+    ...{ part: 'steady', rate: config.rate, seconds: config.minutes * 60, isEndedEarly: false },
+  })
   const steadySeconds = sampler.seconds
-  const steps: Step[] = []
-  const settle = async () => {
-    await producers.setPace(0)
-    return waitUntilDone(ground.client, QUEUES, config.deadlineSeconds * 1_000)
-  }
-  // Up until the fleet no longer keeps up; or down until it does.
-  const factor = steady.isGrowing ? 1 / config.stepFactor : config.stepFactor
-  for (let count = 1; count <= config.steps && (steps.at(-1) ?? steady).isGrowing === steady.isGrowing; count++) {
-    const rate = Math.round(config.rate * factor ** count)
-    say(`  step: ${rate} jobs/s`)
-    if (steady.isGrowing) await settle()
-    await producers.setPace(rate)
-    await pause(SETTLE_MS)
-    steps.push(await step(rate, config.stepSeconds))
-  }
-  const ceiling = highestOf([steady, ...steps])
-  let isDone = await settle()
-  let eighty: Step | null = null
-  if (ceiling !== null) {
-    const rate = Math.round(0.8 * ceiling)
-    await producers.setPace(rate)
-    await pause(config.warmupSeconds * 1_000)
-    eighty = await step(rate, config.eightySeconds)
-    isDone = (await settle()) && isDone
-  }
+  const steps = await findCeiling(context, stage, steady)
+  const below = await measureBelow(context, stage, highestOf([steady, ...steps]))
+  await producers.setPace(0)
+  const isDone = await waitUntilDone(ground.client, QUEUES, config.deadlineSeconds * 1_000)
   await sampler.stop()
   const totals = await producers.stop()
   await fleet.stop()
-  const all = [steady, ...steps, ...(eighty === null ? [] : [eighty])]
-  const load = ({ stretch }: Step) => ({ running: stretch.runningMean, slots: config.processes * config.slots })
+  const all = [steady, ...steps, ...below]
   return {
     columns: COLUMNS,
-    rows: all.map((one, index) => {
-      return rowOf(index === 0 ? 'steady' : one === eighty ? 'at 80 %' : `step ${index}`, one)
-    }),
-    verdicts: [...(await proveEnds(ground, totals, isDone)), ...aimsOf(config, { steady, steps, eighty })],
+    rows: all.map(rowOf),
+    verdicts: [...(await proveEnds(ground, totals, isDone)), ...aimsOf(config.rate, { steady, steps, below })],
     notes: [
       `Seed ${seed}. ${config.processes} processes × ${config.slots} slots, claims of at most ${config.claimBatch}; ${config.producers} producers; ${config.standing.toLocaleString('en')} jobs wait in another queue the whole time. Poison jobs have three attempts and flapping ones fail one to three times, so a job is claimed 1.2 times on average.`,
       'Long jobs (beyond the lease) are one in 5,000: each holds a slot for forty seconds.',
-      ...all.map(
-        (one) =>
-          `At ${one.rate} jobs/s${one.isGrowing ? ' (the backlog grows)' : ''}: ${nameBound(one.evidence, load(one))}`,
-      ),
+      ...all.flatMap((one) => notesOf(one, config.processes * config.slots)),
     ],
     figures: {
       sustained: courseFigure(sampler.samples, {
@@ -209,36 +179,107 @@ async function observe(context: ExperimentContext<SustainedConfig>, cast: Cast):
       }),
     },
     samples: [...sampler.samples],
-    evidence: Object.fromEntries(all.map((one) => [`${one.rate} jobs/s`, one.evidence])),
+    evidence: Object.fromEntries(
+      all.map(({ part, evidence, stretch: { claimSplit, enqueueSplit } }) => {
+        return [part, { ...evidence, splits: { claims: claimSplit, enqueues: enqueueSplit } }]
+      }),
+    ),
   }
+}
+
+type Stage = Cast & { readonly sampler: Sampler }
+
+/** Raises the rate until the fleet no longer keeps up; or, when it did not keep up with the first rate, lowers it until it does. */
+async function findCeiling(
+  context: ExperimentContext<SustainedConfig>,
+  stage: Stage,
+  steady: Step,
+): Promise<readonly Step[]> {
+  const { config } = context
+  const steps: Step[] = []
+  const factor = steady.isGrowing ? 1 / config.stepFactor : config.stepFactor
+  for (let count = 1; count <= config.steps && (steps.at(-1) ?? steady).isGrowing === steady.isGrowing; count++) {
+    const rate = Math.round(config.rate * factor ** count)
+    say(`  step: ${rate} jobs/s`)
+    if (steady.isGrowing) await drainBacklog(stage, config.deadlineSeconds)
+    await stage.producers.setPace(rate)
+    await pause(SETTLE_MS)
+    steps.push(
+      await measureStep(context, stage, {
+        ...{ part: `step ${count}`, rate, seconds: config.stepSeconds, isEndedEarly: true },
+      }),
+    )
+  }
+  return steps
+}
+
+async function measureBelow(
+  context: ExperimentContext<SustainedConfig>,
+  stage: Stage,
+  ceiling: number | null,
+): Promise<readonly Step[]> {
+  if (ceiling === null) return []
+  const { config } = context
+  await drainBacklog(stage, config.deadlineSeconds)
+  const measured: Step[] = []
+  for (const share of BELOW) {
+    const rate = Math.round(share * ceiling)
+    say(`  at ${share * 100} % of the ceiling: ${rate} jobs/s`)
+    await stage.producers.setPace(rate)
+    await pause(config.leadSeconds * 1_000)
+    measured.push(
+      await measureStep(context, stage, {
+        ...{ part: `at ${share * 100} %`, rate, seconds: config.belowSeconds, isEndedEarly: false },
+      }),
+    )
+  }
+  return measured
+}
+
+/** Pauses the producers until what they sent is answered and nothing is ready. Jobs that run or wait for a retry are left to it. */
+async function drainBacklog({ ground, producers }: Cast, deadlineSeconds: number): Promise<void> {
+  await producers.setPace(0)
+  const endMs = performance.now() + deadlineSeconds * 1_000
+  // Seen empty twice: between two flushes of a producer it may be empty for a moment.
+  for (let empty = 0; empty < 2 && performance.now() < endMs; ) {
+    // Asked without `sample()`, which would take the times away from the sampler.
+    const { rows } = await ground.client.query(
+      'SELECT EXISTS (SELECT FROM holdfast.ready WHERE queue = ANY ($1)) AS open',
+      [QUEUES],
+    )
+    empty = rows[0].open === false ? empty + 1 : 0
+    await pause(200)
+  }
+}
+
+interface StepPlan {
+  readonly part: string
+  readonly rate: number
+  readonly seconds: number
+  /** Whether it ends before its time when the backlog has grown beyond doubt. */
+  readonly isEndedEarly: boolean
 }
 
 async function measureStep(
   { place }: ExperimentContext<SustainedConfig>,
-  { ground, sampler }: Cast & { readonly sampler: Sampler },
-  { rate, seconds }: { readonly rate: number; readonly seconds: number },
+  { ground, sampler }: Stage,
+  { part, rate, seconds, isEndedEarly }: StepPlan,
 ): Promise<Step> {
   const collector = await EvidenceCollector.open(ground.url, await place.serverPid())
   await sampler.cut()
-  await pause(seconds * 1_000)
+  const before = sampler.samples.at(-1)!.ready
+  const endMs = performance.now() + seconds * 1_000
+  for (let leftMs = seconds * 1_000; leftMs > 0; leftMs = endMs - performance.now()) {
+    await pause(Math.min(1_000, leftMs))
+    if (isEndedEarly && sampler.samples.at(-1)!.ready - before > GROWN_SECONDS * rate) break
+  }
   const stretch = await sampler.cut()
-  const { workersCpuUs, producersCpuUs, succeeded, dead } = stretch
-  const evidence = await collector.end({ jobs: succeeded + dead, workersCpuUs, producersCpuUs })
+  const { workersCpuUs, producersCpuUs, workersWaitedUs, producersWaitedUs, succeeded, dead } = stretch
+  const spent = { workersCpuUs, producersCpuUs, workersWaitedUs, producersWaitedUs }
+  const evidence = await collector.end({ jobs: succeeded + dead, ...spent })
   // It does not keep up if the backlog grew by a second's worth of jobs, or fewer jobs were accepted than offered.
   const isLate = stretch.accepted < ACCEPTED_PART * rate * stretch.seconds
-  return { rate, stretch, evidence, isGrowing: isLate || stretch.readyAtEnd - stretch.readyAtStart > rate }
-}
-
-/** The highest rate that was kept up with, or null. */
-function highestOf(steps: readonly Step[]): number | null {
-  const kept = steps.filter(({ isGrowing }) => !isGrowing).map(({ rate }) => rate)
-  return kept.length === 0 ? null : Math.max(...kept)
-}
-
-/** The lowest rate that was not kept up with, or null. */
-function lowestGrowingOf(steps: readonly Step[]): number | null {
-  const lost = steps.filter(({ isGrowing }) => isGrowing).map(({ rate }) => rate)
-  return lost.length === 0 ? null : Math.min(...lost)
+  return { part, rate, stretch, evidence, isGrowing: isLate || stretch.readyAtEnd - stretch.readyAtStart > rate }
 }
 
 /** Every accepted job has ended. They are counted, because there are too many to compare one by one. */
@@ -261,86 +302,4 @@ async function proveEnds({ client }: Ground, totals: ProducersTotals, isDone: bo
       holds: totals.refused === 0,
     },
   ]
-}
-
-function aimsOf(config: SustainedConfig, { steady, steps, eighty }: Parts): readonly Verdict[] {
-  const { stretch } = steady
-  const rate = (stretch.succeeded + stretch.dead) / stretch.seconds
-  const highest = highestOf([steady, ...steps])
-  const lowest = lowestGrowingOf([steady, ...steps])
-  return [
-    {
-      kind: 'aim',
-      about: `jobs done each second over ${(stretch.seconds / 60).toFixed(1)} minutes`,
-      expected: `about ${config.rate}`,
-      seen: rate.toFixed(0),
-      holds: rate >= 0.98 * config.rate,
-    },
-    {
-      kind: 'aim',
-      about: 'depth stays flat',
-      expected: 'backlog grown by less than a second of jobs, all accepted',
-      seen: `${stretch.readyAtStart} → ${stretch.readyAtEnd}, at most ${stretch.readyMost}`,
-      holds: !steady.isGrowing,
-    },
-    aimBelow('claim p99', 10, stretch.claims.p99),
-    aimBelow('claim p99 at 80 % of the ceiling', 10, eighty?.stretch.claims.p99 ?? null),
-    aimBelow('enqueue p99', 25, stretch.enqueues.p99),
-    aimBelow('timed jobs late, p99', 1_000, stretch.late.p99),
-    {
-      kind: 'aim',
-      about: 'the ceiling',
-      expected: 'a rate at which the backlog grows',
-      seen:
-        highest === null
-          ? `below ${lowest} jobs/s, the steps ended there`
-          : lowest === null
-            ? `above ${highest} jobs/s, the steps ended there`
-            : `between ${highest} and ${lowest} jobs/s`,
-      holds: highest !== null && lowest !== null,
-    },
-  ]
-}
-
-const COLUMNS = [
-  column('part', 'part'),
-  column('asked/s', 'rate'),
-  column('accepted/s', 'acceptedPerSecond'),
-  column('done/s', 'donePerSecond'),
-  column('retried/s', 'retriedPerSecond'),
-  column('ready at end', 'readyAtEnd'),
-  column('most', 'readyMost'),
-  column('running', 'running'),
-  column('claim p50', 'claimP50Ms', 2),
-  column('p99', 'claimP99Ms', 2),
-  column('enqueue p50', 'enqueueP50Ms', 2),
-  column('p99', 'enqueueP99Ms', 2),
-  column('late p99', 'lateP99Ms', 1),
-  column('server cores', 'serverCores', 2),
-  column('WAL bytes/job', 'walBytesPerJob'),
-]
-
-function rowOf(part: string, { rate, stretch, evidence }: Step): GrowthRow {
-  const { seconds, accepted, succeeded, dead, retried, claims, enqueues, late } = stretch
-  return {
-    part,
-    rate,
-    seconds,
-    acceptedPerSecond: accepted / seconds,
-    donePerSecond: (succeeded + dead) / seconds,
-    retriedPerSecond: retried / seconds,
-    readyAtEnd: stretch.readyAtEnd,
-    readyMost: stretch.readyMost,
-    running: stretch.runningMean,
-    claimP50Ms: claims.p50,
-    claimP99Ms: claims.p99,
-    enqueueP50Ms: enqueues.p50,
-    enqueueP99Ms: enqueues.p99,
-    lateP50Ms: late.p50,
-    lateP99Ms: late.p99,
-    lateMaxMs: late.max,
-    serverCores: evidence.cpu.server,
-    workerCores: evidence.cpu.workers,
-    walBytesPerJob: evidence.walBytesPerJob,
-  }
 }

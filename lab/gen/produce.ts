@@ -1,7 +1,7 @@
 // A producer: enqueues the jobs of a seed at a fixed rate, or as fast as it can, and records its calls and their answers. With a
 // rate, a call that begins late because earlier ones are slow counts from the time it was due.
 
-import type { EnqueueOptions } from '../../src/client/prepare.js'
+import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
 import { type ErrorCode, isHoldfastError } from '../../src/core/errors.js'
 import type { GeneratedJob } from './handlers.js'
 import type { GeneratedPayload } from './mix.js'

@@ -4,7 +4,7 @@
 import type { Busy, FaultRecord, RunBegun, WorkerGone, WorkerUp } from './events.js'
 
 /** A span of store time. */
-interface Span {
+export interface Span {
   readonly from: number
   readonly to: number
 }
@@ -25,6 +25,29 @@ export class Spans {
   /** How much of the time from one moment to another is within them. */
   within(from: number, to: number): number {
     return Math.max(0, this.#upTo(to) - this.#upTo(from))
+  }
+
+  /** What of the time from one moment to another is within them. */
+  parts(from: number, to: number): Span[] {
+    const parts: Span[] = []
+    for (let index = this.#endingAfter(from); index < this.#spans.length; index++) {
+      const span = this.#spans[index]!
+      if (span.from >= to) break
+      parts.push({ from: Math.max(from, span.from), to: Math.min(to, span.to) })
+    }
+    return parts
+  }
+
+  /** The first that ends after a moment. */
+  #endingAfter(at: number): number {
+    let low = 0
+    let high = this.#spans.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#spans[middle]!.to <= at) low = middle + 1
+      else high = middle
+    }
+    return low
   }
 
   #upTo(at: number): number {
@@ -120,14 +143,14 @@ export class Ability {
   }
 
   /** When some worker that takes such jobs had been able to for long enough, while the queue was not paused. */
-  idle(queue: string, type: string): Spans {
+  idle(queue: string, type: string, graceMs: number = this.#terms.graceMs): Spans {
     const able = this.#workers.filter(({ up }) => serves(up, queue, type))
     // Most queues and types have the same workers.
-    const name = `${queue}\0${able.map(({ up }) => up.worker).join('\0')}`
+    const name = `${graceMs}\0${queue}\0${able.map(({ up }) => up.worker).join('\0')}`
     let idle = this.#idle.get(name)
     if (idle === undefined) {
-      const pauses = (this.#pauses.get(queue) ?? []).flatMap(({ from, to }) => edges(from, to + this.#terms.graceMs))
-      idle = new Spans(able.flatMap((known) => this.#spansOf(known, known.up.slots, pauses)))
+      const pauses = (this.#pauses.get(queue) ?? []).flatMap(({ from, to }) => edges(from, to + graceMs))
+      idle = new Spans(able.flatMap((known) => this.#spansOf(known, { slots: known.up.slots, graceMs }, pauses)))
       this.#idle.set(name, idle)
     }
     return idle
@@ -136,11 +159,19 @@ export class Ability {
   /** When the worker was up and could reach the store. */
   whole(worker: string): Spans {
     const lives = this.#workers.filter(({ up }) => up.worker === worker)
-    return new Spans(lives.flatMap((known) => this.#spansOf(known, Number.POSITIVE_INFINITY, [])))
+    return new Spans(
+      lives.flatMap((known) =>
+        this.#spansOf(known, { slots: Number.POSITIVE_INFINITY, graceMs: this.#terms.graceMs }, []),
+      ),
+    )
   }
 
   /** Spans without hindrance that are longer than the grace time, each from the end of the grace time on. */
-  #spansOf({ up, downAt, held }: Known, slots: number, also: readonly Change[]): Span[] {
+  #spansOf(
+    { up, downAt, held }: Known,
+    { slots, graceMs }: { readonly slots: number; readonly graceMs: number },
+    also: readonly Change[],
+  ): Span[] {
     const struck = this.#faults.filter(({ begun }) => begun.disables === 'all' || begun.disables === up.of)
     const against: Change[] = [
       ...struck.flatMap(({ begun, to }) => edges(begun.storeAt ?? begun.mono, to)),
@@ -156,7 +187,7 @@ export class Ability {
     let leases = 0
     let openSince: number | null = null
     const close = (at: number) => {
-      const from = openSince === null ? at : openSince + this.#terms.graceMs
+      const from = openSince === null ? at : openSince + graceMs
       if (from < at) spans.push({ from, to: at })
       openSince = null
     }

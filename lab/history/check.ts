@@ -1,9 +1,10 @@
-// Checks a history against the invariants I1 to I19. Jobs are independent, so one pass over the store's events in their order,
+// Checks a history against the invariants I1 to I22. Jobs are independent, so one pass over the store's events in their order,
 // with the state of each job at hand, is enough. Invariants between jobs (queues, groups, keys, schedules) are checked in the same
 // pass.
 
 import { checkDays, checkEnds, checkRescueTime, countedOf } from './ends.js'
 import type { FaultRecord, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
+import { Flow } from './flow.js'
 import { Handlers } from './handlers.js'
 import { Lateness } from './lateness.js'
 import { type Life, newLife, newReading, type Reading, report } from './life.js'
@@ -22,13 +23,15 @@ export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
   const lines = new Lines(reading)
   const ticks = new Ticks(reading)
   const lateness = new Lateness(reading)
-  readStore(reading, parts.store, { lines, ticks, lateness })
-  const faults = readProcesses(reading, parts.processEvents, lateness)
+  const flow = new Flow(reading, parts)
+  readStore(reading, parts.store, { lines, ticks, lateness, flow })
+  const faults = readProcesses(reading, parts.processEvents, { lateness, flow })
   ticks.check()
   checkEnds(reading)
   checkDays(reading, parts.days)
   // Last, because a lost job is also late.
-  lateness.check()
+  lateness.check((life) => flow.bounds(life))
+  flow.check(lateness.ability)
   return {
     ok: reading.violationCount === 0,
     counted: countedOf(reading, faults),
@@ -36,6 +39,7 @@ export function checkHistory(events: Iterable<HistoryEvent>): Verdict {
     violationCount: reading.violationCount,
     counts: reading.counts,
     redeliveries: reading.redeliveries,
+    rescue: spreadOf(reading.rescues),
     recovery: spreadOf(reading.recoveries),
     inversions: lines.inversions,
   }
@@ -76,7 +80,7 @@ function compare(a: number, b: number): number {
 function readStore(
   reading: Reading,
   events: readonly StoreEvent[],
-  { lines, ticks, lateness }: { lines: Lines; ticks: Ticks; lateness: Lateness },
+  { lines, ticks, lateness, flow }: { lines: Lines; ticks: Ticks; lateness: Lateness; flow: Flow },
 ): void {
   for (const event of events) {
     if (event.ev !== 'final') ticks.saw(event.at)
@@ -88,23 +92,27 @@ function readStore(
       lateness.paused(event.queue, event.at, event.isPaused)
       continue
     }
+    // What flow control allowed is known before the jobs are followed.
+    if (event.ev === 'limit' || event.ev === 'groups' || event.ev === 'group') continue
     lines.before(event)
     const life = lifeOf(reading, event)
     if (life === null) continue
     if (event.ev === 'settled' && event.rescued && life.lease !== null) {
       checkRescueTime(reading, life.lease.leasedUntil, event)
     }
+    flow.before(life, event)
     step(reading, life, event)
     if (event.ev === 'final' || event.ev === 'extended') continue
     lateness.after(life, event)
     if (event.ev === 'effect') continue
     lines.after(life, event)
+    flow.after(life, event)
     if (event.ev === 'operated' && event.action === 'requeue') lines.requeued(life, event.at)
   }
   lines.flush()
 }
 
-type OfJob = Exclude<StoreEvent, { ev: 'tick' | 'queue' }>
+type OfJob = Exclude<StoreEvent, { ev: 'tick' | 'queue' | 'limit' | 'groups' | 'group' }>
 
 /** The job's life that an event belongs to; null when the event repeats a beginning. */
 function lifeOf(reading: Reading, event: OfJob): Life | null {
@@ -152,7 +160,11 @@ function step(reading: Reading, life: Life, event: OfJob): void {
   }
 }
 
-function readProcesses(reading: Reading, events: readonly ProcessEvent[], lateness: Lateness): FaultRecord[] {
+function readProcesses(
+  reading: Reading,
+  events: readonly ProcessEvent[],
+  { lateness, flow }: { lateness: Lateness; flow: Flow },
+): FaultRecord[] {
   const promises = new Promises(reading)
   const handlers = new Handlers(reading)
   const faults: FaultRecord[] = []
@@ -171,12 +183,22 @@ function readProcesses(reading: Reading, events: readonly ProcessEvent[], latene
         reading.counts.faults[event.kind] = (reading.counts.faults[event.kind] ?? 0) + 1
         faults.push(event)
         lateness.read(event)
+        flow.read(event)
         break
       case 'fault.end':
+        lateness.read(event)
+        flow.read(event)
+        break
+      case 'flow.repaired':
+        flow.read(event)
+        break
       case 'worker.up':
       case 'worker.down':
+        lateness.read(event)
+        break
       case 'busy':
         lateness.read(event)
+        flow.read(event)
         break
       default:
         handlers.read(event)

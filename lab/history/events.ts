@@ -5,6 +5,7 @@
 // One event is one line of JSON. Times `at` are the store's, in milliseconds since 1970, fractions allowed; `order` numbers
 // the store's events in the order it made them. Times `mono` are a process's own and compare only within one run of that process.
 
+import type { Rate } from '../../src/core/flow/settings.js'
 import type { CatchUp } from '../../src/core/schedule.js'
 import type { DeadReason, JobState } from '../../src/core/states.js'
 
@@ -16,12 +17,20 @@ interface Stored {
   readonly tx?: string
   /** The store's clock was set during its transaction, so its times are not compared. */
   readonly strayed?: boolean
-  /** When the change became visible to others, if that is known to be later. */
+  /** When it was committed, if that is known to be later. Others see it from then on, or a little later. */
   readonly committedAt?: number
+  /** When its transaction began, if that is known to be earlier. What it looked at is not older than this. */
+  readonly began?: number
+}
+
+/** Where a job that became ready waits in its ordered group: those with a lower number come first. Absent: it keeps the place it had, or comes
+ *  behind all that were stored before it. */
+interface Placed {
+  readonly place?: number
 }
 
 /** A job was created. */
-export interface JobStored extends Stored {
+export interface JobStored extends Stored, Placed {
   readonly ev: 'stored'
   readonly queue: string
   readonly type: string
@@ -36,8 +45,10 @@ export interface JobStored extends Stored {
   readonly idempotencyKey: string | null
   readonly after: readonly string[]
   readonly tick: { readonly schedule: string; readonly at: number } | null
-  /** The tenant or entity it belongs to, if the run has groups. */
+  /** The tenant or entity it belongs to within its queue; absent or null for none. */
   readonly group?: string | null
+  /** The limits it counts in beside that of its queue. Absent: none. */
+  readonly limits?: readonly string[]
   /** What happens to it when a parent dies. Absent: not checked. */
   readonly onParentDead?: 'cancel' | 'run'
   /** How long its idempotency key holds; absent or null: until it is finished. */
@@ -62,7 +73,7 @@ export interface LeaseExtended extends Stored {
 }
 
 /** A lease ended: its worker settled it, or it had expired (`rescued`). */
-export interface JobSettled extends Stored {
+export interface JobSettled extends Stored, Placed {
   readonly ev: 'settled'
   readonly fence: number
   readonly to: JobState
@@ -76,14 +87,14 @@ export interface JobSettled extends Stored {
 }
 
 /** The job became ready: its time had come, or its parents had finished. */
-export interface JobPromoted extends Stored {
+export interface JobPromoted extends Stored, Placed {
   readonly ev: 'promoted'
   /** Absent: ready. A job whose parents have finished may still have to wait for its time. */
   readonly to?: 'ready' | 'scheduled'
 }
 
 /** An operator's or caller's change of a job. */
-export interface JobOperated extends Stored {
+export interface JobOperated extends Stored, Placed {
   readonly ev: 'operated'
   readonly action: 'cancel' | 'ask to cancel' | 'requeue' | 'discard' | 'update'
   readonly to: JobState
@@ -110,6 +121,8 @@ export interface TickFired {
   readonly job: string | null
   readonly tx?: string
   readonly strayed?: boolean
+  /** When its transaction began, if that is known. */
+  readonly began?: number
 }
 
 /** A queue was paused, or resumed. */
@@ -119,6 +132,55 @@ export interface QueueOperated {
   readonly order: number
   readonly at: number
   readonly queue: string
+}
+
+/** A change of what flow control allows. What is lowered counts for claims that begin after it was surely visible. */
+interface FlowChanged {
+  readonly order: number
+  readonly at: number
+  readonly tx?: string
+  readonly committedAt?: number
+}
+
+/** What bounds the jobs that run, and their starts; null for no bound. */
+interface FlowBounds {
+  readonly concurrency: number | null
+  readonly rate: Rate | null
+}
+
+/** A limit was set, or its breaker moved. That of a queue is `queue:<queue>`. */
+export interface LimitChanged extends FlowChanged, FlowBounds {
+  readonly ev: 'limit'
+  readonly limit: string
+  /** Null without a breaker. While it is open nothing starts; while it is half open, only so many run as it has probes. */
+  readonly breaker: { readonly position: 'closed' | 'open' | 'half_open'; readonly probes: number } | null
+  /** A handler was told to wait: nothing starts before. Null for no such time. */
+  readonly notBefore: number | null
+}
+
+/** What holds for each group of a queue was set. */
+export interface GroupsChanged extends FlowChanged, FlowBounds {
+  readonly ev: 'groups'
+  readonly queue: string
+  readonly ordered: boolean
+  readonly onRetry: 'wait' | 'pass'
+}
+
+/** What one group has of its own was set, or it was paused or resumed. */
+export interface GroupChanged extends FlowChanged {
+  readonly ev: 'group'
+  readonly queue: string
+  readonly group: string
+  readonly isPaused: boolean
+  readonly notBefore: number | null
+  /** Null where it has nothing of its own. */
+  readonly override: FlowBounds | null
+}
+
+/** Groups that no claim would have looked at, though they had a job that might go: the store found and repaired them. */
+interface FlowRepaired extends ProcessRecord {
+  readonly ev: 'flow.repaired'
+  readonly count: number
 }
 
 /** Each job's final state, after all faults had ended and the queues had drained. */
@@ -255,15 +317,15 @@ export interface RunBegun {
     readonly to: number
     readonly catchUp: CatchUp
   }[]
-  /** Concurrency and rate limits in force, by queue or group, if the run has them. */
-  readonly limits: readonly {
-    readonly key: string
-    readonly running: number
-    /** No more than `most` claims within any `perMs`. Absent: no such limit. */
-    readonly starts?: { readonly most: number; readonly perMs: number }
-  }[]
-  /** Groups whose jobs run one at a time, in the order they were stored. Absent: none. */
-  readonly ordered?: readonly string[]
+  /** How flow control is checked. Absent: as in a store where each call is atomic and visible when it is answered, and lateness is not checked. */
+  readonly flow?: {
+    /** How long after its commit a change is visible to all that begin then, unless a process was answered before. */
+    readonly visibleMs: number
+    /** The longest that a job may wait beside a free slot and an idle worker; null for not checked. */
+    readonly heldMs: number | null
+    /** How much longer while a fault is on, of whatever kind, and for the time of recovery after it. */
+    readonly allowanceMs: number
+  }
   /** How long a job may have been ready while one of lower priority is claimed. Absent or null: inversions are counted only. */
   readonly priorityWindowMs?: number | null
   /** How long a handler may still begin an effect after it was notified that its lease is lost. Absent: 1,000. */
@@ -293,10 +355,14 @@ export type StoreEvent =
   | EffectApplied
   | TickFired
   | QueueOperated
+  | FlowEvent
   | FinalState
+
+/** What flow control allows, as the store has it. */
+export type FlowEvent = LimitChanged | GroupsChanged | GroupChanged
 
 export type ProcessEvent =
   | (EnqueueInvoked | EnqueueEnded | HandlerRecord | EffectRecord | AnswerLost)
-  | (FaultRecord | WorkerUp | WorkerGone | Busy)
+  | (FaultRecord | WorkerUp | WorkerGone | Busy | FlowRepaired)
 
 export type HistoryEvent = RunBegun | StoreEvent | ProcessEvent | FinalDay

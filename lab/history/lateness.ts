@@ -10,7 +10,7 @@ import { type Life, type Reading, report } from './life.js'
 import { shown } from './steps.js'
 
 /** The steps of a life that matter here. */
-type Step = Exclude<StoreEvent, { ev: 'tick' | 'final' | 'extended' | 'queue' }>
+type Step = Exclude<StoreEvent, { ev: 'tick' | 'final' | 'extended' | 'queue' | 'limit' | 'groups' | 'group' }>
 
 /** The waits of a job since it was last started, or created. */
 interface Wait {
@@ -54,6 +54,11 @@ export class Lateness {
     this.#reading = reading
     this.#terms = reading.run?.lateness ?? null
     this.#ability = this.#terms === null ? null : new Ability(this.#terms)
+  }
+
+  /** What the workers of the run could do when; null where lateness is not checked. Complete once everything is read. */
+  get ability(): Ability | null {
+    return this.#ability
   }
 
   paused(queue: string, at: number, isPaused: boolean): void {
@@ -160,13 +165,16 @@ export class Lateness {
     this.#outlived.push({ job, fence, worker: taken.worker, takenAt: taken.at, at })
   }
 
-  /** Called once all records are read. */
-  check(): void {
+  /** Called once all records are read. A job under flow control may be ready and have to wait: flow.ts judges that. */
+  check(isUnderFlow: (life: Life) => boolean): void {
     if (this.#ability === null) return
     this.#ability.endsBy(this.#reading.run?.healedAt ?? null)
     for (const life of [...this.#open.keys()]) this.#endWait(life, this.#latestAt)
     for (const life of [...this.#waited.keys()]) this.#keep(life)
-    for (const wait of this.#waits) this.#checkWait(this.#ability, wait)
+    for (const { life, parts } of this.#waits) {
+      const own = isUnderFlow(life) ? parts.filter(({ as }) => as !== 'ready') : parts
+      if (own.length > 0) this.#checkWait(this.#ability, { life, parts: own })
+    }
     for (const done of this.#unsettled) this.#checkSettled(this.#ability, done)
     for (const outlived of this.#outlived) this.#checkOutlived(this.#ability, outlived)
   }

@@ -32,7 +32,7 @@ export interface Life {
   cancelAsked: boolean
   /** How the last lease ended, for counting repeated claims. */
   lastEnd: 'rescue' | 'failure' | 'release' | 'requeue' | null
-  /** When the last rescued lease had expired, until the next claim. */
+  /** When the lease expired, for a job that was rescued and is ready since then; null otherwise. */
   ranOutAt: number | null
   leasesWithoutSuccess: number
   success: { readonly fence: number; readonly tx: string | undefined } | null
@@ -70,6 +70,7 @@ export interface Reading {
   readonly lives: Map<string, Life>
   readonly counts: Counts
   readonly redeliveries: { afterRescue: number; afterFailure: number; afterRelease: number; afterRequeue: number }
+  readonly rescues: number[]
   readonly recoveries: number[]
   readonly violations: Violation[]
   violationCount: number
@@ -101,9 +102,16 @@ export function newReading(run: RunBegun | null): Reading {
     ticks: 0,
     longestIdleWaitMs: 0,
     faults: {},
+    flow: {
+      ...{ jobs: 0, starts: 0, groups: 0, changes: 0, ordered: 0, filled: 0, probes: 0, repaired: 0 },
+      longestHeldMs: 0,
+    },
   }
   const redeliveries = { afterRescue: 0, afterFailure: 0, afterRelease: 0, afterRequeue: 0 }
-  return { run, lives: new Map(), counts, redeliveries, recoveries: [], violations: [], violationCount: 0 }
+  return {
+    ...{ run, lives: new Map(), counts, redeliveries, rescues: [], recoveries: [] },
+    ...{ violations: [], violationCount: 0 },
+  }
 }
 
 /** Reports a violation. */

@@ -25,7 +25,10 @@ export function settled(reading: Reading, life: Life, event: JobSettled): void {
   countEnd(reading, life, event)
   if (to === 'succeeded') life.success = { fence, tx: event.tx }
   else life.leasesWithoutSuccess++
-  life.ranOutAt = rescued ? (life.lease?.leasedUntil ?? null) : null
+  const ranOutAt = rescued ? (life.lease?.leasedUntil ?? null) : null
+  if (ranOutAt !== null) reading.rescues.push(Math.max(0, at - ranOutAt))
+  // A suspect that waits out a backoff, or a dead job that waits for an operator, is not slow to recover.
+  life.ranOutAt = to === 'ready' ? ranOutAt : null
   life.lease = null
   life.state = to
   life.attempts = attempts

@@ -58,8 +58,7 @@ function countClaim(reading: Reading, life: Life, at: number): void {
   if (life.lastEnd === 'failure') reading.redeliveries.afterFailure++
   if (life.lastEnd === 'release') reading.redeliveries.afterRelease++
   if (life.lastEnd === 'requeue') reading.redeliveries.afterRequeue++
-  // A suspect waits out a backoff on purpose. That does not count as slow recovery.
-  if (life.ranOutAt !== null && life.dueAt === null) reading.recoveries.push(Math.max(0, at - life.ranOutAt))
+  if (life.ranOutAt !== null) reading.recoveries.push(Math.max(0, at - life.ranOutAt))
   life.ranOutAt = null
   life.lastEnd = null
 }
@@ -123,6 +122,8 @@ export function operated(reading: Reading, life: Life, event: JobOperated): void
     life.lastEnd = 'requeue'
   }
   life.state = to
+  // From now on the operator's action decides when it runs.
+  life.ranOutAt = null
   life.finishedAt = isFinished(to) ? at : null
   if (action !== 'update') life.dueAt = null
   else if (event.notBefore !== undefined) life.dueAt = event.notBefore

@@ -47,12 +47,12 @@ export class Ticks {
 
   /** A tick has no job only while the job of an earlier tick is unfinished. A job that is not stored yet belongs to the same
    *  firing. */
-  #checkSkipped({ schedule, tick, at, tx }: TickFired): void {
+  #checkSkipped({ schedule, tick, at, tx, began }: TickFired): void {
     const last = this.#lastJob.get(schedule)
     const life = last === undefined ? undefined : this.#reading.lives.get(last)
     if (last !== undefined && !(life !== undefined && isFinished(life.state))) return
     // A transaction writes its record after it has read. A job that ended in between was unfinished when it read.
-    const lookedAt = tx === undefined ? at : at - LOOK_MS
+    const lookedAt = Math.min(began ?? at, tx === undefined ? at : at - LOOK_MS)
     if (life?.finishedAt != null && life.finishedAt >= lookedAt) return
     report(
       this.#reading,

@@ -23,6 +23,9 @@ export const INVARIANTS = {
   I17: 'a job that can start is started in time, and a finished one settled in time',
   I18: 'a fault is no refusal',
   I19: 'a day past its retention is dropped, and no live job with it',
+  I20: 'while a breaker is open only probes start',
+  I21: 'no group with a job and a free slot is forgotten',
+  I22: 'nothing is held beside a free slot and an idle worker',
 } as const
 
 export type Invariant = keyof typeof INVARIANTS
@@ -74,6 +77,28 @@ export interface Counts {
   longestIdleWaitMs: number
   /** Faults that began, by kind. */
   faults: Record<string, number>
+  flow: FlowCounts
+}
+
+/** What flow control had to do in a run. */
+interface FlowCounts {
+  /** Jobs with a group or limits, and their claims. */
+  jobs: number
+  starts: number
+  /** Groups that had jobs. */
+  groups: number
+  /** How often limits, groups and breakers were changed. */
+  changes: number
+  /** Claims that had to keep the order of a group while an earlier or later job of it waited. */
+  ordered: number
+  /** Claims that took the last slot of a limit or group, by which it was full. */
+  filled: number
+  /** Starts while a breaker was not closed. */
+  probes: number
+  /** Groups that the store found forgotten. */
+  repaired: number
+  /** The longest that a group with a free slot waited beside an idle worker; 0 where all waits were within the bound. */
+  longestHeldMs: number
 }
 
 export interface Verdict {
@@ -91,7 +116,10 @@ export interface Verdict {
     readonly afterRelease: number
     readonly afterRequeue: number
   }
-  /** From the expiry of a lease to the job's next claim, for jobs that could run again immediately. */
+  /** From the expiry of a lease to the rescue of its job. */
+  readonly rescue: Spread
+  /** From the expiry of a lease to the job's next claim, for jobs that were ready after the rescue. If all workers are busy, that includes
+   *  the wait behind jobs of higher priority. */
   readonly recovery: Spread
   /** Claims of a job while one of higher priority was ready in its queue, and the longest that one had been ready. */
   readonly inversions: { readonly count: number; readonly longestMs: number }

@@ -8,6 +8,7 @@ import pg from 'pg'
 import { PostgresServer, type ServerOptions } from './postgres.js'
 
 const WAIT_MS = 90_000
+const RECOVERY_CONFLICT = '40001'
 
 export class PostgresPair {
   #primary: PostgresServer
@@ -73,8 +74,15 @@ export class PostgresPair {
   /** Promotes the standby, whatever the primary does. Its connections stay. From here on it is `primary`. */
   async promote(): Promise<void> {
     const next = this.#standby
-    const [[isDone]] = (await ask(next, `SELECT pg_promote(true, ${WAIT_MS / 1_000})`)) as [[boolean]]
-    if (!isDone) throw new Error(`the standby was not promoted within ${WAIT_MS} ms`)
+    // Not `pg_promote(true)`: a query that waits until the log is replayed can be cancelled by what is replayed.
+    await until(
+      async () => (await ask(next, 'SELECT pg_promote(false)'))[0]?.[0] === true,
+      'the standby was not asked to promote',
+    )
+    await until(
+      async () => (await ask(next, 'SELECT pg_is_in_recovery()'))[0]?.[0] === false,
+      'the standby was not promoted',
+    )
     this.#standby = this.#primary
     this.#primary = next
   }
@@ -155,9 +163,15 @@ async function ask(server: PostgresServer, text: string): Promise<unknown[][]> {
   }
 }
 
+/** A query that a standby cancels, because it is in the way of what is replayed, has no answer yet and is sent again. */
 async function until(isSo: () => Promise<boolean>, otherwise: string): Promise<void> {
   const endsAt = performance.now() + WAIT_MS
-  while (!(await isSo())) {
+  const isSoNow = () =>
+    isSo().catch((error) => {
+      if (error.code === RECOVERY_CONFLICT) return false
+      throw error
+    })
+  while (!(await isSoNow())) {
     if (performance.now() > endsAt) throw new Error(`${otherwise} within ${WAIT_MS} ms`)
     await sleep(20)
   }

@@ -1,6 +1,6 @@
 // What producers and operators do in a run, through any process that is up.
 
-import type { EnqueueOptions } from '../../src/client/prepare.js'
+import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
 import { isHoldfastError } from '../../src/core/errors.js'
 import { allows } from '../../src/core/states.js'
 import { DEFINITIONS } from './behaviours.js'
@@ -63,6 +63,19 @@ export class Actors {
         })
       this.#deps.timeline.after(WATCH_MS, watch)
     })
+  }
+
+  /** Lets an operator do something at a time, who ignores a failed call. */
+  operate(atMs: number, process: number, run: (living: Living) => Promise<unknown>): void {
+    this.#later(atMs, process, (living) => {
+      this.#operatedMs = this.#deps.timeline.nowMs
+      void run(living).catch(() => {})
+    })
+  }
+
+  /** Does something after a while, as often as it takes. */
+  later(ms: number, ask: (living: Living) => Promise<void>): void {
+    this.#later(ms, 0, () => this.insist(ask))
   }
 
   #later(ms: number, process: number, run: (living: Living) => void): void {
@@ -179,7 +192,13 @@ function optionsOf(job: PlannedJob, after: readonly string[]): EnqueueOptions {
     ...(maxAgeMs === null ? {} : { maxAge: maxAgeMs }),
     ...(idempotencyKey === null ? {} : { idempotencyKey }),
     ...(after.length === 0 ? {} : { after, onParentDead }),
+    ...flowOf(job),
   }
+}
+
+function flowOf({ flow }: PlannedJob): EnqueueOptions {
+  if (flow === undefined || (flow.group === null && flow.limits.length === 0)) return {}
+  return { limits: flow.limits, ...(flow.group === null ? {} : { group: flow.group }) }
 }
 
 /** Whether a failed call may have been written anyway. */

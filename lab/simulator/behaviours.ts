@@ -15,13 +15,27 @@ export interface HandlerWorld {
   crash(job: string): void
   /** Blocks the process for this long. */
   block(ms: number): void
+  /** The slots of its worker. */
+  readonly concurrency: number
 }
 
 /** Handlers for every kind of job, in one process. */
 export function handlersOf(world: HandlerWorld): Handler[] {
-  return [...DEFINITIONS].map(([kind, definition]) =>
-    definition.handle((payload, ctx) => (kind === 'instant' ? null : work(world, kind, { payload, ctx }))),
-  )
+  return [...DEFINITIONS].map(([kind, definition]) => {
+    if (kind === 'batched') return batchHandler(world, definition)
+    return definition.handle((payload, ctx) => (kind === 'instant' ? null : work(world, kind, { payload, ctx })))
+  })
+}
+
+const BATCH_MAX = 3
+
+/** Runs several jobs in one call; each of them works, and each has an end of its own. */
+function batchHandler(world: HandlerWorld, definition: JobDefinition<Payload, Payload>): Handler {
+  const options = { max: Math.min(BATCH_MAX, world.concurrency), linger: 20 }
+  return definition.handleBatch(options, async (jobs) => {
+    const ends = await Promise.allSettled(jobs.map(({ payload, ctx }) => work(world, 'batched', { payload, ctx })))
+    return ends.map((end) => (end.status === 'fulfilled' ? end.value : end.reason))
+  })
 }
 
 interface Work {
@@ -44,6 +58,8 @@ async function work(world: HandlerWorld, kind: Kind, { payload, ctx }: Work): Pr
     processRun.record({ ev: 'ended', ...about })
   }
 }
+
+const TOLD_SCOPES = ['job', 'group', 'queue', { limit: 'api' }] as const
 
 /** By then an expired lease has been rescued and its handler notified. */
 const OUTLIVE_MS = 15_000
@@ -78,6 +94,15 @@ const BEHAVIOURS: Readonly<Record<Kind, Behaviour>> = {
   snoozing: async (world, { payload, ctx }) => {
     // Attempts that were given back cannot be counted, so a random draw by the fence decides instead.
     if (ctx.fence % 3 !== 0) ctx.snooze(200 * payload.times)
+    return worked(world, { payload, ctx })
+  },
+  // What it calls refuses it for load, as it does a while for all that share a limit, a group or a queue with it.
+  told: async (world, { payload, ctx }) => {
+    if (ctx.fence % 3 !== 0) ctx.rateLimited(150 * payload.times, TOLD_SCOPES[ctx.fence % TOLD_SCOPES.length])
+    return worked(world, { payload, ctx })
+  },
+  batched: async (world, { payload, ctx }) => {
+    if (payload.times === 3 && ctx.attempt === 1) throw new Error('one of many failed')
     return worked(world, { payload, ctx })
   },
   later: async (world, { payload, ctx }) => {

@@ -39,12 +39,17 @@ const PARTS = [
 /** A file's text with the bug in it; raises unless each text it looks for is there exactly once. */
 export function plant(bug: PlantedBug, text: string): string {
   return bug.edits.reduce((edited, { find, replace }) => {
-    const pieces = edited.split(find)
+    const pieces = edited.split(edited.includes(find) ? find : asBuilt(find))
     if (pieces.length === 2) return pieces.join(replace)
     throw new Error(
       `"${bug.name}" looks for ${JSON.stringify(find)} in ${bug.file}, which is there ${pieces.length - 1} times`,
     )
   }, text)
+}
+
+/** The package is indented with a tab for four blanks (scripts/indent-with-tabs.js); what the lab compiles for itself is not. */
+function asBuilt(text: string): string {
+  return text.replace(/^(?: {4})+/gm, (blanks) => '\t'.repeat(blanks.length / 4))
 }
 
 /** The compiled text of the file a bug goes into. */
@@ -77,7 +82,7 @@ async function hunt(bug: PlantedBug): Promise<Hunted> {
     copyInto(folder)
     const file = join(folder, 'src', bug.file)
     writeFileSync(file, plant(bug, readFileSync(file, 'utf8')))
-    const { totals, failures } = await runIn(folder)
+    const { totals, failures } = await runIn(folder, bug.aim)
     const violation = failures[0]?.violations[0] ?? null
     return {
       name: bug.name,
@@ -110,9 +115,14 @@ function nodeModules(): string {
   return croner.slice(0, croner.lastIndexOf('node_modules') + 'node_modules'.length)
 }
 
-function runIn(folder: string): Promise<RangeResult> {
+function runIn(folder: string, aim: PlantedBug['aim']): Promise<RangeResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [join(folder, 'lab/simulator/hunt-child.js'), String(HUNT_SEEDS_MAX)], {
+    const line = [
+      join(folder, 'lab/simulator/hunt-child.js'),
+      String(HUNT_SEEDS_MAX),
+      ...(aim === undefined ? [] : [aim]),
+    ]
+    const child = spawn(process.execPath, line, {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let out = ''

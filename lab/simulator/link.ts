@@ -45,6 +45,17 @@ const CALLS = [
   ...['promote', 'expired', 'due', 'fire', 'prune', 'tally', 'sample', 'stepBulk'],
   ...['cancel', 'requeue', 'discard', 'update', 'pause', 'resume', 'setQueue', 'queues'],
   ...['setSchedule', 'removeSchedule', 'pauseSchedule', 'resumeSchedule', 'schedules', 'bulks'],
+  ...[
+    'observe',
+    'setLimit',
+    'removeLimit',
+    'limits',
+    'forceBreaker',
+    'setGroup',
+    'pauseGroup',
+    'resumeGroup',
+    'groups',
+  ],
   ...['get', 'list', 'count', 'stats', 'horizon', 'endings', 'now', 'beat', 'leave', 'workers'],
 ]
 
@@ -84,7 +95,7 @@ export class Link {
       watch: watched<Watch>('watch'),
       settle,
       wake: (queues) => this.#send(() => server.wake(queues)),
-      listen: (listener) => server.listen((wake) => this.#hear(listener, wake)),
+      listen: (listener) => server.listen((wake) => this.#deliver(listener, wake)),
       mute: (listener, isMuted) =>
         this.#call('mute', () => this.#mute(listener, isMuted)).then(
           () => {},
@@ -175,7 +186,7 @@ export class Link {
     timeline.after(ms, arrive, owner)
   }
 
-  #hear(listener: StoreListener, wake: Wake): void {
+  #deliver(listener: StoreListener, wake: Wake): void {
     const { faultPlan, chance, processRun } = this.#deps
     const isOwn = wake.caller === processRun.id
     if (processRun.isDead || (!isOwn && this.#muted.has(listener)) || chance.happens(faultPlan.wakeLoss)) return

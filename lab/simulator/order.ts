@@ -23,6 +23,8 @@ export class Order {
   readonly #places = new Map<string, Place>()
   readonly #claimed: Job[] = []
   readonly #paused = new Set<string>()
+  /** Queues whose groups are, or were, ordered. Jobs that waited then keep that order when there is none any more. */
+  readonly #ordered = new Set<string>()
   #calls = 0
 
   constructor(memory: Memory) {
@@ -48,12 +50,17 @@ export class Order {
   check({ name, args }: AppliedCall): void {
     if (name === 'pause') this.#paused.add(args[0] as string)
     else if (name === 'resume') this.#paused.delete(args[0] as string)
+    else if (name === 'setQueue') this.#noteOrder(args[0] as string)
     const claimed = this.#claimed.splice(0)
     this.#calls++
     for (const job of claimed) {
       if (this.#paused.has(job.facts.queue)) this.#report('I11', job.facts.id, `was claimed while its queue was paused`)
       if (name === 'claim') this.#checkLine(job, (args[0] as ClaimRequest).types)
     }
+  }
+
+  #noteOrder(queue: string): void {
+    if (this.#memory.queues.get(queue)?.settings?.flow?.groups.ordered) this.#ordered.add(queue)
   }
 
   /** A failed job waits as long as its policy says, if the policy has no jitter. */
@@ -68,9 +75,12 @@ export class Order {
   }
 
   #checkLine(job: Job, types: ClaimRequest['types']): void {
+    // Ordered groups have an order of their own: see flow-watch.ts.
+    if (this.#ordered.has(job.facts.queue) && (job.facts.flow?.group ?? null) !== null) return
     for (const other of this.#memory.jobs.values()) {
       if (other.state !== 'ready' || other.facts.queue !== job.facts.queue) continue
       if (types !== null && !types.includes(other.facts.type)) continue
+      if (!isOfOneLine(other, job)) continue
       const why = this.#isBefore(other, job)
       if (why !== null) this.#report('I9', job.facts.id, `was claimed before ${other.facts.id}, which ${why}`)
     }
@@ -91,4 +101,10 @@ export class Order {
   #report(invariant: Violation['invariant'], job: string, message: string): void {
     if (this.violations.length < VIOLATIONS_MAX) this.violations.push({ invariant, job, message })
   }
+}
+
+/** Groups take turns, and so do the jobs of different sets of limits: an order holds among those of one group and one set. */
+function isOfOneLine({ facts: one }: Job, { facts: other }: Job): boolean {
+  const lineOf = ({ flow }: Job['facts']) => JSON.stringify([flow?.group ?? null, flow?.limits ?? []])
+  return lineOf(one) === lineOf(other)
 }

@@ -3,13 +3,13 @@
 import type { Duration } from '../../src/core/duration.js'
 import type { RetryOptions } from '../../src/core/retry.js'
 import type { Chance } from './chance.js'
-
-export const QUEUES = ['alpha', 'beta', 'gamma'] as const
+import { type PlannedFlow, placeInFlow } from './plan-flow.js'
+import { QUEUES } from './queue-names.js'
 
 /** How a handler behaves. */
 export type Kind =
   | ('instant' | 'quick' | 'slow' | 'long' | 'flaky' | 'failing' | 'dropping' | 'snoozing' | 'later')
-  | ('transactional' | 'outliving' | 'stuck' | 'poison' | 'blocking' | 'tick')
+  | ('transactional' | 'outliving' | 'stuck' | 'poison' | 'blocking' | 'tick' | 'told' | 'batched')
 
 /** Jobs that cost leases: they kill their process, block it, or hold a transaction open for too long. */
 export type Harmful = 'poison' | 'blocking' | 'outliving'
@@ -36,6 +36,8 @@ export interface PlannedJob {
   readonly maxAgeMs: number | null
   readonly idempotencyKey: string | { readonly key: string; readonly for: number } | null
   readonly onParentDead: 'cancel' | 'run'
+  /** Its group and limits, in a run with flow control. */
+  readonly flow?: { readonly group: string | null; readonly limits: readonly string[] }
 }
 
 /** One call at one time. */
@@ -72,6 +74,8 @@ interface ActTerms {
   readonly harmful: readonly Harmful[]
   /** Whether the store's clock is set back. Then a key may be freed before its time comes again. */
   readonly goesBack: boolean
+  /** Null in a run without flow control. */
+  readonly flow: PlannedFlow | null
 }
 
 /** The acts of a run. */
@@ -134,6 +138,7 @@ class JobDrawer {
   readonly #kinds: readonly Kind[]
   readonly #hasKeys: boolean
   readonly #hasPriorities: boolean
+  readonly #ofFlow: Chance
   #count = 0
 
   constructor(chance: Chance, terms: ActTerms, kinds: readonly Kind[]) {
@@ -142,9 +147,16 @@ class JobDrawer {
     this.#kinds = kinds
     this.#hasKeys = chance.happens(0.5)
     this.#hasPriorities = chance.happens(0.5)
+    this.#ofFlow = chance.fork('flow')
   }
 
   draw(kind: Kind = this.#chance.pick(this.#kinds)): PlannedJob {
+    const job = this.#drawPlain(kind)
+    const { flow } = this.#terms
+    return flow === null ? job : placeInFlow(this.#ofFlow, flow, job)
+  }
+
+  #drawPlain(kind: Kind): PlannedJob {
     const chance = this.#chance
     const payload = this.#drawPayload(kind)
     return {

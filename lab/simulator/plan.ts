@@ -4,7 +4,10 @@
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
 import { Chance } from './chance.js'
 import { drawFaults, type PlannedFault } from './plan-faults.js'
-import { drawActs, type Harmful, type PlannedAct, QUEUES } from './plan-jobs.js'
+import { drawFlow, type PlannedFlow } from './plan-flow.js'
+import { drawActs, type Harmful, type PlannedAct } from './plan-jobs.js'
+import { aimAtSuspects } from './plan-suspects.js'
+import { QUEUES } from './queue-names.js'
 
 export interface PlannedProcess {
   readonly name: string
@@ -44,6 +47,8 @@ export interface Plan {
   readonly acts: readonly PlannedAct[]
   readonly faults: readonly PlannedFault[]
   readonly harmful: readonly Harmful[]
+  /** Null in a run without flow control. */
+  readonly flow: PlannedFlow | null
   /** Virtual time after which no fault happens. */
   readonly healMs: number
 }
@@ -51,9 +56,22 @@ export interface Plan {
 /** The share of runs without faults. */
 const FAULTLESS_SHARE = 0.2
 
+/** The share of runs that are aimed at suspects, beside those that are drawn freely. */
+const SUSPECTS_SHARE = 0.02
+
+/** What all runs are about, instead of what their seeds draw: a hunt for a bug of one part need not run the others. */
+export type Aim = 'flow' | 'suspects'
+
 /** The plan of a seed, always the same one. */
-export function drawPlan(seed: number): Plan {
+export function drawPlan(seed: number, aim: Aim | null = null): Plan {
   const chance = new Chance(`seed ${seed}`)
+  const plan = drawFreely(seed, chance, aim === 'flow')
+  const ofAim = chance.fork('aim')
+  const isAimed = ofAim.happens(SUSPECTS_SHARE)
+  return aim === 'suspects' || (aim === null && isAimed) ? aimAtSuspects(ofAim, plan) : plan
+}
+
+function drawFreely(seed: number, chance: Chance, hasFlow: boolean): Plan {
   const isFaultless = chance.happens(FAULTLESS_SHARE)
   const healMs = chance.between(3_000, 8_000)
   const leaseMs = chance.whole(1_000, 2_500)
@@ -63,6 +81,7 @@ export function drawPlan(seed: number): Plan {
   const deadlineMs = chance.whole(400, 1_500)
   const names = processes.map(({ name }) => name)
   const faults = drawFaults(chance.fork('faults'), { names, healMs, leaseMs, isFaultless, schedules: schedules.length })
+  const flow = drawFlow(chance.fork('flow'), { healMs, isSure: hasFlow })
   const goesBack = faults.some(({ kind }) => kind === 'clock back')
   return {
     seed,
@@ -76,9 +95,10 @@ export function drawPlan(seed: number): Plan {
     wakeLoss: chance.pick([0, 0, 0.2, 1]),
     processes,
     schedules,
-    acts: drawActs(chance.fork('acts'), { healMs, leaseMs, harmful, goesBack }),
+    acts: drawActs(chance.fork('acts'), { healMs, leaseMs, harmful, goesBack, flow }),
     faults,
     harmful,
+    flow,
     healMs,
   }
 }

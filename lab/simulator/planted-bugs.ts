@@ -2,6 +2,8 @@
 // proves nothing by finding none in the code as it is.
 
 import type { Invariant } from '../history/verdict.js'
+import type { Aim } from './plan.js'
+import { FLOW_BUGS } from './planted-flow-bugs.js'
 
 /** One bug. Each text it looks for is there exactly once. */
 export interface PlantedBug {
@@ -11,6 +13,8 @@ export interface PlantedBug {
   readonly edits: readonly { readonly find: string; readonly replace: string }[]
   /** The invariants that may break first. */
   readonly expected: readonly Invariant[]
+  /** What the runs are about in which it is hunted. Absent: whatever the seeds draw. */
+  readonly aim?: Aim
 }
 
 function bug(
@@ -80,9 +84,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['I12'],
     ['for (let at = HEAD_BYTES; at < end', 'for (let at = HEAD_BYTES + SLOT_BYTES; at < end'],
   ),
-  bug('nobody hears of a lost lease', 'worker/worker.js', ['I15'], ['this.#slots.find(lost)', '[]']),
+  bug('a lost lease is not reported', 'worker/worker.js', ['I15'], ['this.#slots.find(lost)', '[]']),
   // Rescue.
-  bug('nobody rescues', 'upkeep/upkeep.js', ['I14'], ['this.#rescue.start(jittered(1_000, this.#deps.ports));', '']),
+  bug('nobody rescues', 'upkeep/upkeep.js', ['I14'], ['() => rescue.step()', 'async () => 1_000']),
   bug('rescue takes leases that were extended meanwhile', 'upkeep/rescue.js', ['I3'], ['{ onlyExpired: true }', '{}']),
   bug('crashes are not counted', 'core/decide.js', ['I5'], ['crashes: crashes + 1', 'crashes']),
   // Attempts.
@@ -134,7 +138,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ),
   bug('complete() settles outside of the transaction', 'worker/context.js', ['I6'], ['[settled], { tx }', '[settled]']),
   bug(
-    'nobody hears of a lease that was lost while its own transaction was open',
+    'a lease that was lost while its own transaction was open is not reported',
     'worker/interrupt.js',
     ['I15'],
     ['held.isCompleting = false;\n    loseHeld(held, scope, deadlines);', ''],
@@ -165,7 +169,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'client/group-commit.js',
     ['I2'],
     [
-      'const jobs = jobsOf(open);',
+      'const jobs = open.flatMap((call) => call.jobs);',
       'const jobs = open.flatMap((call) => call.isSent ? call.jobs.map((job) => ({ ...job, id: job.id.slice(0, -3) + (100 + (Math.floor(startedMs) % 900)) })) : call.jobs);',
     ],
   ),
@@ -218,16 +222,19 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ['I8'],
     ['job.runAtMs <= nowMs', 'job.runAtMs <= nowMs + 500'],
   ),
-  bug(
-    'a suspect on its last chance counts as gone before its settlement is confirmed',
-    'worker/worker.js',
-    ['I5'],
-    ['if (held.settled === null)\n            this.#slots.confirmed(held);', 'this.#slots.confirmed(held);'],
-  ),
-  bug('nobody promotes', 'upkeep/upkeep.js', ['I14'], ['this.#promote.start(0);', '']),
+  {
+    ...bug(
+      'a suspect on its last chance counts as gone before its settlement is confirmed',
+      'worker/worker.js',
+      ['I5'],
+      ['if (held.settled === null)\n            this.#slots.confirmed(held);', 'this.#slots.confirmed(held);'],
+    ),
+    aim: 'suspects',
+  },
+  bug('nobody promotes', 'upkeep/upkeep.js', ['I14'], ['() => promoter.step()', 'async () => 1_000']),
   bug(
     'claims do not look at the priority',
-    `${MEMORY}/moves.js`,
+    `${MEMORY}/held.js`,
     ['I9'],
     ['other.facts.priority - one.facts.priority || one.lane', 'one.lane'],
   ),
@@ -238,7 +245,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ["job.state === 'scheduled' ? FRONT : NORMAL", 'NORMAL'],
   ),
   bug(
-    'a retry passes the line',
+    'a retry passes the backlog',
     `${MEMORY}/promote.js`,
     ['I9'],
     ["job.state === 'scheduled' ? FRONT : NORMAL", 'FRONT'],
@@ -275,4 +282,5 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       "kept.schedule.overlap === 'skip' && kept.lastJobId !== null",
     ],
   ),
+  ...FLOW_BUGS,
 ]

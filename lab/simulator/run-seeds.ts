@@ -1,5 +1,6 @@
 // Runs a range of seeds in this thread.
 
+import type { Aim } from './plan.js'
 import { simulate } from './simulate.js'
 import { addTotals, type Failure, failureOf, noTotals, type Totals, totalsOf } from './tally.js'
 import type { SeedRange } from './thread.js'
@@ -15,12 +16,12 @@ const FAILURES_MAX = 3
 
 export async function runSeeds(
   { from, count }: SeedRange,
-  options: { readonly stopAtFirst?: boolean } = {},
+  options: { readonly stopAtFirst?: boolean; readonly aim?: Aim | null } = {},
 ): Promise<RangeResult> {
   const totals = noTotals()
   const failures: Failure[] = []
   for (let seed = from; seed < from + count; seed++) {
-    const simulation = await simulate(seed)
+    const simulation = await simulate(seed, options.aim ?? null)
     addTotals(totals, totalsOf(simulation))
     const failure = failureOf(simulation)
     if (failure !== null && failures.length < FAILURES_MAX) failures.push(failure)

@@ -27,6 +27,7 @@ export interface Effect extends Lease {
 const CHANGING: ReadonlySet<string> = new Set([
   ...['enqueue', 'claim', 'extend', 'settle', 'promote', 'fire'],
   ...['cancel', 'requeue', 'discard', 'update', 'pause', 'resume', 'stepBulk'],
+  ...['setQueue', 'setLimit', 'forceBreaker', 'observe', 'setGroup', 'pauseGroup', 'resumeGroup'],
 ])
 
 /** How long a transaction stays open after its process is gone. */
@@ -82,13 +83,13 @@ export class Server {
   }
 
   /** Receives the store's notifications. Returns the function that ends it. */
-  listen(hear: (wake: Wake) => void): () => void {
-    this.#listeners.add(hear)
-    return () => void this.#listeners.delete(hear)
+  listen(receive: (wake: Wake) => void): () => void {
+    this.#listeners.add(receive)
+    return () => void this.#listeners.delete(receive)
   }
 
   #notify(wake: Wake): void {
-    for (const hear of this.#listeners) hear(wake)
+    for (const receive of this.#listeners) receive(wake)
   }
 
   /** Applies a call of the store's contract. Its effect is visible when this returns; its answer comes later. */

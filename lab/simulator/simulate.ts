@@ -9,9 +9,10 @@ import type { Verdict, Violation } from '../history/verdict.js'
 import { Actors, LATE_MS } from './acts.js'
 import { DEFINITIONS } from './behaviours.js'
 import { Chance } from './chance.js'
+import { FlowActors } from './flow-acts.js'
 import { injectFaults } from './injector.js'
 import type { FaultPlan } from './link.js'
-import { drawPlan, type Plan } from './plan.js'
+import { type Aim, drawPlan, type Plan } from './plan.js'
 import { isOrdinary } from './plan-faults.js'
 import { Server } from './server.js'
 import { SimulatedProcess } from './simulated-process.js'
@@ -41,8 +42,8 @@ const CLOSE_MS = 60_000
 const LOOK_MS = 200
 
 /** Runs the schedule of a seed. The same seed gives the same history, bit for bit. */
-export async function simulate(seed: number): Promise<Simulation> {
-  return new Run(drawPlan(seed)).run()
+export async function simulate(seed: number, aim: Aim | null = null): Promise<Simulation> {
+  return new Run(drawPlan(seed, aim)).run()
 }
 
 /** A hash of a history. */
@@ -58,6 +59,7 @@ class Run {
   readonly #server: Server
   readonly #processes: readonly SimulatedProcess[]
   readonly #actors: Actors
+  readonly #flow: FlowActors | null
   readonly #faultPlan: FaultPlan
   readonly #history: HistoryEvent[] = []
   readonly #violations: Violation[] = []
@@ -70,7 +72,7 @@ class Run {
     const chance = new Chance(`run ${plan.seed}`)
     const write = (event: HistoryEvent) => void this.#history.push(event)
     this.#plan = plan
-    this.#drainMs = DRAIN_MS + tickWorkMs(plan)
+    this.#drainMs = DRAIN_MS + tickWorkMs(plan) + (plan.flow === null ? 0 : jobWorkMs(plan))
     this.#timeline = new Timeline(chance.fork('timeline'))
     this.#server = new Server(this.#timeline, write)
     this.#faultPlan = {
@@ -84,12 +86,15 @@ class Run {
     const deps = { timeline: this.#timeline, server: this.#server, faultPlan: this.#faultPlan, plan, chance, write }
     this.#processes = plan.processes.map((planned) => new SimulatedProcess(deps, planned))
     this.#actors = new Actors({ timeline: this.#timeline, server: this.#server, processes: this.#processes, plan })
+    const flowDeps = { ...deps, processes: this.#processes, actors: this.#actors }
+    this.#flow = plan.flow === null ? null : new FlowActors(flowDeps, plan.flow)
     injectFaults({ ...deps, processes: this.#processes }, plan.faults)
   }
 
   async run(): Promise<Simulation> {
     const { healMs, acts, schedules } = this.#plan
     const timeline = this.#timeline
+    this.#flow?.begin()
     for (const process of this.#processes) process.start()
     for (const act of acts) this.#actors.plan(act)
     for (const schedule of schedules) this.#setSchedule(schedule)
@@ -99,8 +104,9 @@ class Run {
     this.#checkLate()
     const history = [this.#begun(), ...this.#history]
     const verdict = checkHistory(history)
-    const { order, blame } = this.#server.truth
-    const violations = [...verdict.violations, ...order.violations, ...blame.violations, ...this.#violations]
+    const { order, blame, flow } = this.#server.truth
+    const watched = [...order.violations, ...blame.violations, ...flow.violations]
+    const violations = [...verdict.violations, ...watched, ...this.#violations]
     return { plan: this.#plan, history, verdict, violations, steps: timeline.count, virtualMs: timeline.nowMs }
   }
 
@@ -122,6 +128,7 @@ class Run {
     if (this.#plan.schedules.length > 0) timeline.after(SCHEDULES_MS, () => this.#endSchedules())
     timeline.after(this.#drainMs, () => this.#end())
     timeline.after(LATE_MS, () => this.#resumeQueues())
+    this.#flow?.heal(LATE_MS)
     timeline.after(LOOK_MS, () => this.#watch())
   }
 
@@ -195,7 +202,8 @@ class Run {
       schedules: schedules
         .filter(({ name }) => this.#spans.has(name))
         .map(({ name, everyMs, catchUp }) => ({ name, everyMs, catchUp, ...this.#spans.get(name)! })),
-      limits: [],
+      // What is held beside a free slot is found by the watch of flow control, which sees the store itself.
+      flow: { visibleMs: 0, heldMs: null, allowanceMs: 0 },
       lateness: this.#plan.faults.some(({ kind }) => kind.startsWith('clock')) ? null : LATENESS,
       busy: { jobs: 1, expiries: 0, unknownAnswers: 0 },
     }
@@ -209,6 +217,17 @@ class Run {
 function tickWorkMs({ schedules, faults, healMs }: Plan): number {
   const jumped = faults.reduce((sumMs, { kind, degree }) => sumMs + (kind === 'clock forward' ? degree : 0), 0)
   return schedules.reduce((sumMs, { everyMs, ms }) => sumMs + ((healMs + SCHEDULES_MS + jumped) / everyMs) * ms, 0)
+}
+
+/** How long a run's jobs take when flow control lets them run one after the other, with all their retries. */
+function jobWorkMs({ acts }: Plan): number {
+  const jobs = acts.flatMap((act) =>
+    act.act === 'enqueue' ? [...act.jobs, ...(act.child === null ? [] : [act.child])] : [],
+  )
+  return jobs.reduce(
+    (sumMs, { payload, maxAttempts, retry }) => sumMs + (payload.ms + Number(retry.cap) + 1_000) * maxAttempts,
+    0,
+  )
 }
 
 /** A call that is repeated after a lost answer may find its work done. */

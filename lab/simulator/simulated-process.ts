@@ -38,6 +38,8 @@ export class SimulatedProcess {
   #living: Living | null = null
   /** Set while it is not to be started again. */
   #isOver = false
+  /** Since when its worker takes jobs. */
+  #workingSinceMs = Number.POSITIVE_INFINITY
 
   constructor(deps: StageDeps, planned: PlannedProcess) {
     this.#deps = deps
@@ -54,6 +56,15 @@ export class SimulatedProcess {
   /** True when the process is down. */
   get isDown(): boolean {
     return this.#processRun === null
+  }
+
+  /** What its worker serves, when it has taken jobs for this long without a break; null otherwise. */
+  workingFor(ms: number): (PlannedProcess & { readonly id: string }) | null {
+    const { nowMs } = this.#deps.timeline
+    if (this.#living === null || !this.#planned.hasWorker) return null
+    const { id, stoppedUntilMs } = this.#living.processRun
+    const sinceMs = Math.max(this.#workingSinceMs, stoppedUntilMs)
+    return nowMs - sinceMs < ms ? null : { ...this.#planned, id }
   }
 
   start(): void {
@@ -95,9 +106,11 @@ export class SimulatedProcess {
       processRun.stop(ms)
       this.#deps.timeline.after(ms, () => this.#recordUp(processRun), processRun)
     }
-    const handlers = handlersOf({ processRun, link, crash, block })
+    const handlers = handlersOf({ processRun, link, crash, block, concurrency })
     const { leaseMs: lease, drainMs: drain } = plan
+    this.#workingSinceMs = Number.POSITIVE_INFINITY
     await holdfast.worker({ handlers, queues, concurrency, prefetch, pollMin, lease, drain }).start()
+    this.#workingSinceMs = this.#deps.timeline.nowMs
     this.#recordUp(processRun)
   }
 

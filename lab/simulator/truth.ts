@@ -6,6 +6,8 @@ import type { JobState } from '../../src/core/states.js'
 import type { Job, Memory } from '../../src/stores/memory/memory.js'
 import type { HistoryEvent, JobOperated, StoreEvent } from '../history/events.js'
 import { Blame } from './blame.js'
+import { FlowEvents } from './flow-events.js'
+import { FlowWatch } from './flow-watch.js'
 import { Order } from './order.js'
 
 /** A call that was just applied. */
@@ -45,6 +47,9 @@ type Unnumbered = StoreEvent extends infer Event
 export class Truth {
   readonly order: Order
   readonly blame: Blame
+  readonly flow: FlowWatch
+  /** Set in a run whose history tells of flow control. */
+  #flowEvents: FlowEvents | null = null
   /** The first lease that had expired before it was extended or settled. */
   late: { readonly job: string; readonly byMs: number } | null = null
   readonly #memory: Memory
@@ -59,6 +64,7 @@ export class Truth {
     this.#write = write
     this.order = new Order(memory)
     this.blame = new Blame(memory)
+    this.flow = new FlowWatch(memory)
   }
 
   /** Writes down what the call changed. */
@@ -70,6 +76,13 @@ export class Truth {
       this.#add({ ev: 'queue', queue: call.args[0] as string, isPaused: call.name === 'pause' }, call.atMs)
     }
     this.order.check(call)
+    this.flow.check(call)
+    for (const event of this.#flowEvents?.changes() ?? []) this.#add(event, call.atMs)
+  }
+
+  /** From now on the history tells what flow control allows. */
+  tellFlow(): void {
+    this.#flowEvents = new FlowEvents(this.#memory, this.flow.rules)
   }
 
   /** An effect of a job's handler took place. */
@@ -105,6 +118,7 @@ export class Truth {
     const { id, queue, type, priority, limits, idempotencyKey, after, onParentDead, payload } = job.facts
     const { schedule } = job
     const mark = markOf(payload)
+    this.flow.stored(job)
     this.#add(
       {
         ev: 'stored',
@@ -124,6 +138,9 @@ export class Truth {
         onParentDead,
         effect: mark.effect ?? 'none',
         tick: schedule === null ? null : { schedule: schedule.name, at: schedule.tickMs },
+        group: job.facts.flow?.group ?? null,
+        limits: job.facts.flow?.limits ?? [],
+        place: this.flow.placeOf(id),
       },
       atMs,
     )
@@ -135,6 +152,7 @@ export class Truth {
     const { atMs, name, caller } = call
     const add = (event: Unnumbered) => this.#add(event, atMs)
     const isRunning = job.state === 'running'
+    this.flow.changed(job, before.state, call)
     if (isRunning && (before.state !== 'running' || before.fence !== job.fence)) {
       const leasedUntil = job.lease?.leasedUntilMs ?? atMs
       add({ ev: 'claimed', job: id, tx, fence: job.fence, attempt: job.attempt, worker: caller, leasedUntil })
@@ -167,6 +185,7 @@ export class Truth {
       notBefore: job.runAtMs,
       // Also without the flag: a call that takes back a lost lease names no worker's settlement.
       rescued: onlyExpired || isRescue(call, job.facts.id),
+      place: this.flow.placeOf(job.facts.id),
     } as const
     this.#add(event, call.atMs)
     this.#noteLate(job, before, call.atMs)
@@ -182,14 +201,18 @@ export class Truth {
     const { state } = job
     const to = (action: JobOperated['action']) => {
       const notBefore = action === 'update' ? { notBefore: job.runAtMs } : {}
-      this.#add({ ev: 'operated', job: id, tx, action, to: state, ...notBefore }, call.atMs)
+      this.#add(
+        { ev: 'operated', job: id, tx, action, to: state, place: this.flow.placeOf(id), ...notBefore },
+        call.atMs,
+      )
     }
     if (call.name === 'requeue') to('requeue')
     else if (call.name === 'discard') to('discard')
     else if (call.name === 'update') to('update')
     else if (state === 'cancelled') to('cancel')
     else if (state === 'ready' || state === 'scheduled') {
-      if (before.state !== state) this.#add({ ev: 'promoted', job: id, tx, to: state }, call.atMs)
+      if (before.state !== state)
+        this.#add({ ev: 'promoted', job: id, tx, to: state, place: this.flow.placeOf(id) }, call.atMs)
     }
   }
 

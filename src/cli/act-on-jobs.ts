@@ -4,7 +4,8 @@
 import type { Command } from 'commander'
 import { isHoldfastError } from '../core/errors.js'
 import { isEveryJob } from '../core/filter-match.js'
-import type { JobFilter } from '../core/job.js'
+import { given } from '../core/given.js'
+import type { JobFilter } from '../core/job-filter.js'
 import type { BulkAction, BulkView } from '../core/operating.js'
 import type { Holdfast } from '../holdfast.js'
 import type { Cli } from './command.js'
@@ -12,7 +13,7 @@ import { CliError } from './errors.js'
 import { EXIT, exitCodeOf } from './exit-codes.js'
 import { exitCodeOfBulk, followBulk, isOver } from './follow-bulk.js'
 import { type ActorFlags, addByOption, byOption } from './input/actor.js'
-import { given, wholeNumber } from './input/arguments.js'
+import { wholeNumber } from './input/arguments.js'
 import { addYesOption, type ConfirmFlags, confirm } from './input/confirm.js'
 import { addStoreOptions, type StoreFlags, withStore } from './input/connection.js'
 import { addFilterOptions, type FilterFlags, readJobFilter } from './input/filters.js'
@@ -71,7 +72,6 @@ export async function actOnJobs(cli: Cli, act: Act, ids: readonly string[], flag
   const isFiltered = flags.all === true || !isEveryJob(readJobFilter(flags))
   if (ids.length > 0 === isFiltered) {
     throw new CliError(ids.length > 0 ? 'ids and a filter cannot be combined' : 'no jobs are named', {
-      exitCode: EXIT.usage,
       hint: `give ids, or a --filter, or --all to ${act.action} every job whose state allows it`,
     })
   }

@@ -5,7 +5,8 @@ import { EXIT, type ExitCode, exitCodeOf } from './exit-codes.js'
 import { type Output, visible } from './output/terminal.js'
 
 interface CliErrorOptions {
-  readonly exitCode: ExitCode
+  /** Default: wrong usage. */
+  readonly exitCode?: ExitCode
   /** What to do about it. */
   readonly hint?: string
   /** The store, without its password. */
@@ -20,9 +21,9 @@ export class CliError extends Error {
   readonly hint: string | null
   readonly store: string | null
 
-  constructor(message: string, options: CliErrorOptions) {
+  constructor(message: string, options: CliErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
-    this.exitCode = options.exitCode
+    this.exitCode = options.exitCode ?? EXIT.usage
     this.hint = options.hint ?? null
     this.store = options.store ?? null
   }
@@ -36,6 +37,11 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
   bulk_not_found: '`holdfast bulk list` shows the newest',
   key_not_found: '`holdfast keys list` shows all of them',
   invalid_filter: '`holdfast jobs list --help` explains filters',
+  limit_not_found: '`holdfast limits list` shows all of them',
+  limit_unknown: 'correct the name, or make the limit with `holdfast limits set <name> --create`',
+  limit_in_use: 'lift it with `holdfast limits set <name> --concurrency none --rate none --breaker none`',
+  queue_full: 'try again later, wait for room with --on-full wait, or raise --max-depth of `holdfast queues set`',
+  group_full: 'try again later, wait for room with --on-full wait, or raise --group-max-depth of `holdfast queues set`',
   wait_timeout: 'the job keeps running: `holdfast jobs show` shows it',
 }
 

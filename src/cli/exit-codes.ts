@@ -27,7 +27,8 @@ export const EXIT_CODES_HELP: string = `Exit codes:
   4    cannot connect: the store is unavailable, denies access or is read-only
   5    conflict: the state does not allow it, a job ended badly, a port is taken
   6    partially done: some of the jobs were refused
-  7    a check failed: in doctor, or the schema is missing, too old or too new
+  7    a check failed: in doctor, apply --dry-run would change something, or the
+       schema is missing, too old or too new
   124  timeout
   130  interrupted by a second Ctrl-C (143: by a second SIGTERM)`
 
@@ -51,6 +52,13 @@ const BY_ERROR: Readonly<Record<ErrorCode, ExitCode>> = {
   queue_not_empty: EXIT.conflict,
   too_many_queues: EXIT.conflict,
   too_many_schedules: EXIT.conflict,
+  too_many_limits: EXIT.conflict,
+  too_many_tracks: EXIT.conflict,
+  limit_unknown: EXIT.notFound,
+  limit_not_found: EXIT.notFound,
+  limit_in_use: EXIT.conflict,
+  queue_full: EXIT.conflict,
+  group_full: EXIT.conflict,
   key_conflict: EXIT.conflict,
   wrong_state: EXIT.conflict,
   job_dead: EXIT.conflict,

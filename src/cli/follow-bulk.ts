@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HoldfastError, isHoldfastError } from '../core/errors.js'
+import { given } from '../core/given.js'
 import type { BulkView } from '../core/operating.js'
 import type { Store } from '../core/store.js'
 import type { Holdfast } from '../holdfast.js'
@@ -89,7 +90,7 @@ class Stepper {
   async #open(): Promise<Store> {
     const { postgresStore } = await import('../stores/postgres/index.js')
     const { schema } = this.#flags
-    return postgresStore(chooseStore(this.#flags).url, schema === undefined ? {} : { schema })
+    return postgresStore(chooseStore(this.#flags).url, given({ schema }))
   }
 
   async close(): Promise<void> {

@@ -2,8 +2,9 @@
 // those that run or retry, and those that finished lately. A job that moves twice between two polls is seen once, in its last
 // state.
 
-import type { JobFilter, JobSummary } from '../core/job.js'
+import type { JobFilter } from '../core/job-filter.js'
 import type { JobState } from '../core/states.js'
+import type { JobSummary } from '../core/views.js'
 import type { Holdfast } from '../holdfast.js'
 
 /** A job whose state or attempt changed. */

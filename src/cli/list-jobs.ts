@@ -2,12 +2,12 @@
 
 import type { Command } from 'commander'
 import type { JobList } from '../client/look.js'
-import type { JobFilter, JobSummary } from '../core/job.js'
+import type { JobFilter } from '../core/job-filter.js'
 import { PAGE_MAX } from '../core/operator-store.js'
+import type { JobSummary } from '../core/views.js'
 import type { Holdfast } from '../holdfast.js'
 import type { Cli } from './command.js'
 import { CliError } from './errors.js'
-import { EXIT } from './exit-codes.js'
 import { wholeNumber } from './input/arguments.js'
 import type { FilterFlags } from './input/filters.js'
 import { type Column, type ListFlags, printListing } from './output/table.js'
@@ -42,7 +42,7 @@ export async function listJobs(
   { filter, columns }: { readonly filter: JobFilter; readonly columns: readonly Column<JobSummary>[] },
 ): Promise<void> {
   if (flags.limit < 1 || flags.limit > LIMIT_MAX) {
-    throw new CliError(`--limit must be from 1 to ${LIMIT_MAX}, got ${flags.limit}`, { exitCode: EXIT.usage })
+    throw new CliError(`--limit must be from 1 to ${LIMIT_MAX}, got ${flags.limit}`)
   }
   const list = await readPages(holdfast, filter, flags.limit, flags.cursor ?? null)
   const { jobs, cursor, searched, searchedTo } = list

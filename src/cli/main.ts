@@ -4,6 +4,7 @@
 import { type Argument, Command, CommanderError } from 'commander'
 import { VERSION } from '../version.js'
 import { type AddCommand, type Cli, HELP_SUMMARY } from './command.js'
+import { addApply } from './commands/apply.js'
 import { addAudit } from './commands/audit.js'
 import { addBench } from './commands/bench.js'
 import { addBulk } from './commands/bulk.js'
@@ -16,8 +17,10 @@ import { addDoctor } from './commands/doctor.js'
 import { addEnqueue } from './commands/enqueue.js'
 import { addExperiment } from './commands/experiment.js'
 import { addGen } from './commands/gen.js'
+import { addGroups } from './commands/groups.js'
 import { addJobs } from './commands/jobs.js'
 import { addKeys } from './commands/keys.js'
+import { addLimits } from './commands/limits.js'
 import { addMigrate } from './commands/migrate.js'
 import { addQueues } from './commands/queues.js'
 import { addSchedules } from './commands/schedules.js'
@@ -36,7 +39,7 @@ import { type ColorChoice, Output } from './output/terminal.js'
 /** In the order of the help. */
 const COMMANDS: readonly AddCommand[] = [
   ...[addDev, addWorker, addServer, addEnqueue],
-  ...[addJobs, addDlq, addQueues, addSchedules, addWorkers, addBulk],
+  ...[addJobs, addDlq, addQueues, addLimits, addGroups, addApply, addSchedules, addWorkers, addBulk],
   ...[addStats, addTop, addTail, addAudit],
   ...[addDoctor, addMigrate, addKeys, addConfig, addCompletion],
   ...[addBench, addGen, addChaos, addSimulate, addExperiment],

@@ -45,14 +45,12 @@ export async function atPort<T>({ port, host }: Place, listen: () => Promise<T>)
     }
     if (code === 'EACCES') {
       throw new CliError(`this user may not listen on ${place}`, {
-        exitCode: EXIT.usage,
         hint: 'choose a port from 1024 up, and put a proxy in front of it',
         cause: error,
       })
     }
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
       throw new CliError(`this machine has no address ${host ?? 'localhost'}`, {
-        exitCode: EXIT.usage,
         hint: 'give an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them',
         cause: error,
       })
@@ -123,7 +121,6 @@ async function writePrivately(path: string, text: string): Promise<void> {
     }
   } catch (cause) {
     throw new CliError(`the address that signs in cannot be written to ${path}: ${(cause as Error).message}`, {
-      exitCode: EXIT.usage,
       hint: 'give another file with --sign-in-file',
       cause,
     })

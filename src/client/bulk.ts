@@ -1,10 +1,10 @@
 // Bulk actions as users ask for them: which jobs, what is done to them, how fast; or first, how many that would be.
 
 import { checkBoolean, checkChoice, checkId, checkKeys, checkWhole } from '../core/check.js'
-import { HoldfastError } from '../core/errors.js'
+import { HoldfastError, invalidOption } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
 import { isEveryJob } from '../core/filter-match.js'
-import type { JobFilter } from '../core/job.js'
+import type { JobFilter } from '../core/job-filter.js'
 import { BULK_ACTIONS, BULK_LIMIT_MAX, type BulkAction, type BulkView } from '../core/operating.js'
 import { COUNT_WINDOW_MAX, type OperatorStore, PAGE_MAX } from '../core/operator-store.js'
 import { JOB_STATES, type JobState } from '../core/states.js'
@@ -70,8 +70,7 @@ function resolve(request: BulkRequest) {
  *  forgotten, or a variable in it was empty. */
 export function checkMeant({ filter, all = false, expected, dryRun }: BulkRequest): void {
   if (checkBoolean('all', all) || expected !== undefined || dryRun === true || !isEveryJob(readFilter(filter))) return
-  throw new HoldfastError(
-    'invalid_option',
+  throw invalidOption(
     'the filter of this bulk action leaves no job out: give all: true if every job is meant, or expected: how many (dryRun tells), or a filter',
   )
 }
@@ -80,8 +79,7 @@ function narrow(action: BulkAction, filter: JobFilter): JobFilter {
   const asked = (filter.states ?? JOB_STATES).filter((state) => !filter.notStates?.includes(state))
   const states = asked.filter((state) => CAN_BE[action].includes(state))
   if (states.length > 0) return { ...filter, states }
-  throw new HoldfastError(
-    'invalid_option',
+  throw invalidOption(
     `the filter names only jobs that cannot be touched by ${action}, which is for those that are ${CAN_BE[action].join(', ')}; it asks for ${asked.join(', ') || 'none'}`,
   )
 }

@@ -1,12 +1,20 @@
 // Defining a job: its type, the shape of its payload and the settings its jobs start with. ◄── the caller's module · next: client.ts
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { checkChoice, checkKeys, checkName, checkTags, checkWhole } from '../core/check.js'
-import type { Handler, HandlerFunction, Isolate, JobDefinition } from '../core/definition.js'
+import { checkBoolean, checkChoice, checkKeys, checkName, checkTags, checkWhole } from '../core/check.js'
+import type {
+  BatchFunction,
+  BatchOptions,
+  Handler,
+  HandlerFunction,
+  Isolate,
+  JobDefinition,
+} from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import { ATTEMPTS_MAX, type JobLimits } from '../core/limits.js'
 import { type RetryOptions, resolveRetry } from '../core/retry.js'
+import { DEFINITION_FLOW_OPTIONS, type DefinitionFlowOptions, resolveDefinitionFlow } from './flow-options.js'
 
 /** The queue of jobs whose definition and enqueue name none. */
 export const DEFAULT_QUEUE = 'default'
@@ -32,7 +40,7 @@ export interface LimitOptions {
 export const LIMIT_OPTIONS = ['maxAttempts', 'retry', 'timeout', 'maxAge'] as const
 
 /** What jobs of one definition have in common. */
-export interface JobOptions extends LimitOptions {
+export interface JobOptions<Payload = never> extends LimitOptions, DefinitionFlowOptions<Payload> {
   /** The queue its jobs go to. Default 'default'. */
   readonly queue?: string
   /** Higher runs first, from −32,768 to 32,767. Default 0. */
@@ -52,13 +60,17 @@ export interface JobOptions extends LimitOptions {
 }
 
 /** The options of a definition whose payload is checked. */
-export interface CheckedJobOptions<Schema extends StandardSchemaV1> extends JobOptions {
+export interface CheckedJobOptions<Schema extends StandardSchemaV1>
+  extends JobOptions<StandardSchemaV1.InferInput<Schema>> {
   /** Any Standard Schema: zod, valibot, arktype, … Checked when a job is enqueued and again before it runs; its input is
    *  what is stored, its output is what the handler gets. */
   readonly input: Schema
 }
 
-const KNOWN = ['input', 'queue', 'priority', ...LIMIT_OPTIONS, 'tags', 'version', 'upgrade', 'retryable', 'isolate']
+const KNOWN = [
+  ...['input', 'queue', 'priority', ...LIMIT_OPTIONS, ...DEFINITION_FLOW_OPTIONS],
+  ...['tags', 'version', 'upgrade', 'retryable', 'isolate'],
+]
 
 /**
  * Defines a job. Raises `invalid_name` or `invalid_option` for a definition that cannot work.
@@ -71,7 +83,10 @@ export function defineJob<Schema extends StandardSchemaV1>(
   type: string,
   options: CheckedJobOptions<Schema>,
 ): JobDefinition<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>>
-export function defineJob<Payload = unknown>(type: string, options?: JobOptions): JobDefinition<Payload, Payload>
+export function defineJob<Payload = unknown>(
+  type: string,
+  options?: JobOptions<Payload>,
+): JobDefinition<Payload, Payload>
 export function defineJob(
   type: string,
   options: JobOptions & { readonly input?: StandardSchemaV1 } = {},
@@ -100,7 +115,9 @@ export function defineJob(
     upgrades: checkUpgrades(type, version, upgrade),
     retryable: retryable === undefined ? null : checkFunction(`retryable of "${type}"`, retryable),
     isolate: isolate === undefined ? null : checkChoice('isolate', isolate, ['process', 'thread']),
+    flow: resolveDefinitionFlow(type, options),
     handle: (run) => bind(definition, run),
+    handleBatch: (batching, run) => bindBatch(definition, batching, run),
   }
   return Object.freeze(definition)
 }
@@ -164,6 +181,31 @@ function checkWithoutGaps(type: string, version: number, steps: ReadonlyMap<numb
 
 function bind<Payload>(definition: JobDefinition, run: HandlerFunction<Payload>): Handler {
   return Object.freeze({ definition, run: checkFunction(`the handler of "${definition.type}"`, run) })
+}
+
+const BATCH_MAX = 1_000
+const LINGER_MS_MAX = 10_000
+
+function bindBatch<Payload>(definition: JobDefinition, options: BatchOptions, run: BatchFunction<Payload>): Handler {
+  const what = `handleBatch of "${definition.type}"`
+  checkKeys(what, options, ['max', 'linger', 'sameGroup'])
+  const { max, linger = '20ms', sameGroup = false } = options
+  const batch = {
+    max: checkWhole(`${what}: max`, max, 1, BATCH_MAX),
+    lingerMs: durationMs(linger, { name: `${what}: linger`, maxMs: LINGER_MS_MAX }),
+    sameGroup: checkBoolean(`${what}: sameGroup`, sameGroup),
+    run: checkFunction(`the handler of "${definition.type}"`, run) as BatchFunction<never>,
+  }
+  // Where nothing gathers, as in a child process, each job is a batch of its own.
+  const runOne: HandlerFunction<never> = async (payload, ctx) => {
+    const results = await batch.run([{ payload, ctx }])
+    if (!Array.isArray(results) || results.length !== 1) {
+      throw new HoldfastError('invalid_option', `${what} must answer with an array of one result, got ${show(results)}`)
+    }
+    if (results[0] instanceof Error) throw results[0]
+    return results[0]
+  }
+  return Object.freeze({ definition, run: runOne, batch: Object.freeze(batch) })
 }
 
 function checkFunction<Checked>(what: string, value: Checked): Checked {

@@ -5,33 +5,32 @@ import { Contact } from '../core/contact.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, isHoldfastError, show } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
+import { enqueueRefused } from '../core/flow/refusals.js'
+import type { FlowRefusal } from '../core/flow/views.js'
 import type { Enqueued, NewJob } from '../core/job.js'
 import { BATCH_MAX, type JobStore, type Queryable } from '../core/job-store.js'
 import { type Ports, sleep } from '../core/ports.js'
 import type { LocalWorkers } from '../core/reserve.js'
+import type { JobTracer } from '../core/tracer.js'
 import { aborted, gaveUp } from './enqueue-errors.js'
+import { checkSignal, checkTx, type EnqueueOptions } from './enqueue-options.js'
+import { type EnqueueReports, tracedTarget } from './enqueue-reports.js'
+import { KEY_OPTIONS } from './key-options.js'
 import { KeyedGroupCommit, type KeyedGroupCommitOptions } from './keyed-group-commit.js'
-import {
-  checkSignal,
-  checkTx,
-  type EnqueueOptions,
-  type EnqueueResult,
-  type JobTarget,
-  type Preparation,
-  prepareJob,
-} from './prepare.js'
+import { type EnqueueResult, type JobTarget, type Preparation, prepareJob } from './prepare.js'
+import type { StoreTime } from './store-time.js'
 
 /** The most bytes of payload one call takes. */
 const MANY_BYTES_MAX = 64 * 1024 * 1024
 
 /** Options for the many jobs of one definition: an idempotency key names one job and has no place here. */
-export type EnqueueManyOptions = Omit<EnqueueOptions, 'idempotencyKey'>
+export type EnqueueManyOptions = Omit<EnqueueOptions, (typeof KEY_OPTIONS)[number] | 'onFull'>
 
 /** Options for a mixed call as a whole. */
 export type EnqueueTogetherOptions = Pick<EnqueueOptions, 'tx' | 'signal'>
 
 /** The options of one job in a mixed call: `tx` and `signal` belong to the call as a whole. */
-export type EntryOptions = Omit<EnqueueOptions, 'tx' | 'signal'>
+export type EntryOptions = Omit<EnqueueOptions, 'tx' | 'signal' | 'onFull'>
 
 /** The jobs of a mixed call, each as `[definition or type, payload, options?]`, each payload of its definition's type. */
 export type EnqueueEntries<Inputs extends readonly unknown[]> = {
@@ -45,14 +44,14 @@ export type EnqueueEntries<Inputs extends readonly unknown[]> = {
 type Entry = EnqueueEntries<readonly unknown[]>[number]
 
 /** The jobs of one call, and the transaction they go into. */
-export interface Many {
+interface Many {
   readonly jobs: readonly NewJob[]
   readonly tx: Queryable | undefined
   readonly signal: AbortSignal | undefined
 }
 
 /** Checks and serialises the many of one definition. */
-export async function prepareSame(
+async function prepareSame(
   preparation: Preparation,
   target: JobTarget,
   payloads: unknown,
@@ -61,19 +60,21 @@ export async function prepareSame(
   if (!Array.isArray(payloads)) {
     throw new HoldfastError('invalid_option', `enqueueMany takes an array of payloads, got ${show(payloads)}`)
   }
-  if (options !== undefined && 'idempotencyKey' in options) {
+  const key = KEY_OPTIONS.find((name) => options !== undefined && name in options)
+  if (key !== undefined) {
     throw new HoldfastError(
       'invalid_option',
-      'an idempotencyKey names one job: enqueueMany([[definition, payload, { idempotencyKey }], …]) gives each its own',
+      `${/^[aeiou]/.test(key) ? 'an' : 'a'} ${key} names one job: enqueueMany([[definition, payload, { ${key} }], …]) gives each its own`,
     )
   }
+  checkNoWait(options)
   checkCount(payloads.length)
   const jobs = await prepareAll(payloads.length, (index) => prepareJob(preparation, target, payloads[index], options))
   return { jobs, tx: options?.tx, signal: options?.signal }
 }
 
 /** Checks and serialises a mix. */
-export async function prepareMixed(
+async function prepareMixed(
   preparation: Preparation,
   entries: readonly Entry[],
   options: EnqueueTogetherOptions = {},
@@ -97,7 +98,14 @@ function checkEntry(entry: unknown): Entry {
   if (typeof own === 'object' && own !== null && ('tx' in own || 'signal' in own)) {
     throw new HoldfastError('invalid_option', 'tx and signal belong to the call as a whole: enqueueMany(jobs, { tx })')
   }
+  checkNoWait(own)
   return entry as unknown as Entry
+}
+
+// All jobs of a call are written in one transaction: it cannot wait for room for some of them.
+function checkNoWait(options: unknown): void {
+  if (typeof options !== 'object' || options === null || !('onFull' in options)) return
+  throw new HoldfastError('invalid_option', 'onFull is for enqueue: enqueueMany raises when a queue is full')
 }
 
 function checkCount(count: number): void {
@@ -146,13 +154,15 @@ function tooLarge(index: number): HoldfastError {
 }
 
 /**
- * The answers in order. Raises `unknown_parent` when a job comes after one that does not exist; the others of the call
+ * The answers in order. Raises what flow control refuses, or `unknown_parent` when a job comes after one that does not exist; the others of the call
  * are written all the same (without `tx`, or once it commits), so the error's details list both.
  */
-export function acceptMany(answers: readonly Enqueued[]): readonly EnqueueResult[] {
+function acceptMany(answers: readonly Enqueued[]): readonly EnqueueResult[] {
   const unknown = answers.flatMap((answer, index) =>
     'unknownParent' in answer ? [{ index, id: answer.id, parent: answer.unknownParent }] : [],
   )
+  const refused = answers.findIndex((answer) => 'refused' in answer)
+  if (refused !== -1) throw refusedMany(answers, refused)
   if (unknown.length === 0) return answers as readonly EnqueueResult[]
   const { index, parent } = unknown[0]!
   const others = unknown.length === 1 ? '' : ` and ${unknown.length - 1} more like it`
@@ -163,22 +173,39 @@ export function acceptMany(answers: readonly Enqueued[]): readonly EnqueueResult
   )
 }
 
-interface ManyWriterDeps {
+function refusedMany(answers: readonly Enqueued[], index: number): HoldfastError {
+  const first = answers[index] as Extract<Enqueued, { refused: FlowRefusal }>
+  const { code, message, details, retryable } = enqueueRefused(first.id, first.refused)
+  const enqueued = answers.filter((answer) => 'created' in answer)
+  const refused = answers.flatMap((answer, at) => ('created' in answer ? [] : [{ index: at, id: answer.id }]))
+  return new HoldfastError(code, `job ${index} of enqueueMany: ${message}; the others are in details.enqueued`, {
+    retryable,
+    details: { ...details, refused, enqueued },
+  })
+}
+
+interface ManyCallsDeps {
   readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
   readonly workers: LocalWorkers
+  readonly time: StoreTime
+  readonly tracer: JobTracer | null
+  readonly preparation: Preparation
+  readonly reports: EnqueueReports
+  /** Raises `closed` once the client is closed. */
+  open(): void
 }
 
 /** Writes the jobs of one call in one transaction: those without keys immediately, those with keys in groups. */
-export class ManyWriter {
-  readonly #deps: ManyWriterDeps
+export class ManyCalls {
+  readonly #deps: ManyCallsDeps
   readonly #timeoutMs: number
   readonly #keyed: KeyedGroupCommit<readonly Enqueued[]>
   /** Calls without keys that are not answered yet. */
   readonly #inFlight = new Set<Promise<unknown>>()
 
-  constructor(deps: ManyWriterDeps, options: KeyedGroupCommitOptions) {
+  constructor(deps: ManyCallsDeps, options: KeyedGroupCommitOptions) {
     this.#deps = deps
     this.#timeoutMs = options.timeoutMs
     this.#keyed = new KeyedGroupCommit(
@@ -188,6 +215,42 @@ export class ManyWriter {
     )
   }
 
+  /** `enqueueMany` of the client. */
+  async enqueue(
+    first: JobTarget | EnqueueEntries<readonly unknown[]>,
+    second: readonly unknown[] | EnqueueTogetherOptions | undefined,
+    third: EnqueueManyOptions | undefined,
+  ): Promise<readonly EnqueueResult[]> {
+    const { tracer, preparation, open } = this.#deps
+    open()
+    const prepare = (own: Preparation) =>
+      Array.isArray(first)
+        ? prepareMixed(own, first, second as EnqueueTogetherOptions)
+        : prepareSame(own, first as JobTarget, second, third)
+    if (tracer === null) return this.#enqueueAll(prepare(preparation))
+    const count = Array.isArray(first) ? first.length : Array.isArray(second) ? second.length : 0
+    const target = Array.isArray(first) ? null : (first as JobTarget)
+    return tracer.enqueue(tracedTarget(target, count, third?.queue), (trace) =>
+      this.#enqueueAll(prepare({ ...preparation, trace })),
+    )
+  }
+
+  async #enqueueAll(prepared: Promise<Many>): Promise<readonly EnqueueResult[]> {
+    const { ports, open, time, reports } = this.#deps
+    const startedMs = ports.clock.monotonic()
+    const many = await prepared
+    // It may have been closed meanwhile.
+    open()
+    if (many.jobs.length === 0) return []
+    const answers = await this.write(many)
+    for (const answer of answers) reports.refused(answer)
+    const results = acceptMany(answers)
+    time.refresh()
+    for (const [index, job] of many.jobs.entries()) reports.written(job, results[index]!)
+    return reports.answered(many.jobs, results, startedMs)
+  }
+
+  /** Writes jobs that are prepared. */
   write({ jobs, tx, signal }: Many): Promise<readonly Enqueued[]> {
     if (signal?.aborted) return Promise.reject(aborted(jobs, 'no'))
     // The transaction is the caller's: after a failure the caller begins it again.

@@ -1,14 +1,15 @@
 // Group commit: concurrent enqueue calls are written together. While one flush is in flight the next one gathers, so no call waits for
-// a timer, and a call that resolves is as durable as one written by itself. The jobs of one call are in one flush.
-// ◄── client.ts · next: the store's enqueue.ts
+// a timer, and a call that resolves is as durable as one written alone. The jobs of one call are always in one flush.
+// ◄── client.ts · next: ../core/job-store.ts
 
 import { Contact } from '../core/contact.js'
 import { HoldfastError, isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import type { ClaimedJob, Enqueued, NewJob } from '../core/job.js'
+import type { Enqueued, NewJob } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
-import { type Ports, sleep, type Timer } from '../core/ports.js'
+import { type Ports, sleep } from '../core/ports.js'
 import type { LocalWorkers } from '../core/reserve.js'
+import { CallLimits } from './call-limits.js'
 import { aborted, gaveUp } from './enqueue-errors.js'
 
 /** The most a flush holds, so that one statement stays short and its memory bounded. A single call may be larger. */
@@ -16,10 +17,9 @@ const FLUSH_JOBS_MAX = 1_000
 const FLUSH_BYTES_MAX = 8 * 1024 * 1024
 /** Calls that have ended are dropped once they outnumber those that wait by this many. */
 const ENDED_MAX = 1_000
-// Callers that resolve together call again together, so client and server idle in turn; two half-batches keep both busy. From this many
-// calls on.
+// From this many calls on: callers that resolve together call again together, and two half-batches keep client and server busy.
 const HALVE_FROM = 16
-/** After this long without an answer, a new call does not come from a caller that was just answered. */
+/** This long after the last answer, a new call comes from a new caller, and not from one that was just answered. */
 const QUIET_MS = 5
 /** How often a call in doubt is looked at. */
 const LOOK_AGAIN_MS = 20
@@ -38,7 +38,7 @@ export interface GroupCommitDeps<Result> {
   readonly ports: Ports
   readonly emit: Emit
   /** What a call resolves with; what this throws it rejects with. */
-  accept(jobs: readonly NewJob[], answers: readonly Enqueued[]): Result
+  accept(jobs: readonly NewJob[], answers: readonly Enqueued[]): Result | PromiseLike<Result>
   readonly workers: LocalWorkers
 }
 
@@ -54,7 +54,7 @@ export interface Call<Result> {
   /** The job of it whose key it waits for, see keyed-group-commit.ts. */
   held: NewJob | null
   onEnd: (() => void) | null
-  readonly resolve: (result: Result) => void
+  readonly resolve: (result: Result | PromiseLike<Result>) => void
   readonly reject: (error: Error) => void
 }
 
@@ -67,11 +67,9 @@ export class GroupCommit<Result> {
   readonly #inFlight = new Set<readonly Call<Result>[]>()
   #lastCount = 0
   #answeredAtMs = Number.NEGATIVE_INFINITY
-  #waitingJobs = 0
-  #waitingBytes = 0
+  readonly #limits: CallLimits
   #isScheduled = false
   #isClosed = false
-  #deadline: Timer | null = null
   #lastError: unknown = null
   readonly #whenIdle: (() => void)[] = []
 
@@ -79,6 +77,7 @@ export class GroupCommit<Result> {
     this.deps = deps
     this.#options = options
     this.#contact = new Contact(deps, 'enqueue')
+    this.#limits = new CallLimits(options, deps.ports, () => this.#endOverdue())
   }
 
   /**
@@ -89,7 +88,8 @@ export class GroupCommit<Result> {
     let bytes = 0
     for (const { payload } of jobs) bytes += Buffer.byteLength(payload)
     return new Promise((resolve, reject) => {
-      this.#checkRoom(bytes)
+      if (this.#isClosed) throw new HoldfastError('closed', 'this client is closed: nothing was enqueued')
+      this.#limits.checkRoom(bytes)
       if (signal?.aborted) throw aborted(jobs, 'no')
       const deadlineMs = this.#nowMs() + this.#options.timeoutMs
       const call: Call<Result> = {
@@ -119,18 +119,6 @@ export class GroupCommit<Result> {
     return this.#inFlight.size === 0 && this.#gathered.length === 0
   }
 
-  #checkRoom(bytes: number): void {
-    if (this.#isClosed) throw new HoldfastError('closed', 'this client is closed: nothing was enqueued')
-    const { bufferJobsMax, bufferBytesMax } = this.#options
-    const isFull = this.#waitingJobs >= bufferJobsMax || this.#waitingBytes + bytes > bufferBytesMax
-    if (!isFull || this.#waitingJobs === 0) return
-    throw new HoldfastError(
-      'buffer_full',
-      `${this.#waitingJobs} jobs (${this.#waitingBytes} bytes) already wait to be written, the limits are ${bufferJobsMax} and ${bufferBytesMax}: nothing was enqueued, retry when earlier calls have been answered, or make fewer calls concurrently`,
-      { retryable: true, details: { waiting: this.#waitingJobs, bytes: this.#waitingBytes } },
-    )
-  }
-
   #endOnAbort(call: Call<Result>, signal: AbortSignal): void {
     const abort = () => this.end(call, aborted(call.jobs, call.isSent ? 'unknown' : 'no'))
     signal.addEventListener('abort', abort, { once: true })
@@ -139,10 +127,8 @@ export class GroupCommit<Result> {
 
   #join(call: Call<Result>): void {
     // Aborted calls stay in the list; without this they would pile up while the store is away.
-    if (this.#gathered.length > 2 * this.#waitingJobs + ENDED_MAX) this.#dropEnded()
-    this.#waitingJobs += call.jobs.length
-    this.#waitingBytes += call.bytes
-    this.#deadline ??= this.#watchDeadline(this.#options.timeoutMs)
+    if (this.#gathered.length > 2 * this.#limits.jobs + ENDED_MAX) this.#dropEnded()
+    this.#limits.joined(call)
     this.gather(call)
     this.schedule()
   }
@@ -232,7 +218,7 @@ export class GroupCommit<Result> {
   protected async write(calls: readonly Call<Result>[]): Promise<void> {
     const startedMs = this.#nowMs()
     const open = readyFirst(calls)
-    const jobs = jobsOf(open)
+    const jobs = open.flatMap((call) => call.jobs)
     const wereHeld = open.flatMap(({ held }) => held ?? [])
     const unsent = open.filter((call) => !call.isSent)
     // What was sent before may have been written, and claimed, already.
@@ -256,7 +242,7 @@ export class GroupCommit<Result> {
       this.end(call, answers.slice(at, at + call.jobs.length))
       at += call.jobs.length
     }
-    reservation?.claimed(claimedOf(answers))
+    reservation?.claimed(answers.flatMap((answer) => ('claimed' in answer ? (answer.claimed ?? []) : [])))
     this.deps.emit({ name: 'job.enqueued', count: jobs.length, tookMs: this.#nowMs() - startedMs })
   }
 
@@ -281,7 +267,7 @@ export class GroupCommit<Result> {
     if (call.isEnded) return
     call.isEnded = true
     call.onEnd?.()
-    this.#leave(call)
+    this.#limits.left(call)
     if (answer instanceof Error) {
       call.reject(answer)
       return
@@ -293,21 +279,8 @@ export class GroupCommit<Result> {
     }
   }
 
-  #leave({ jobs, bytes }: Call<Result>): void {
-    this.#waitingJobs -= jobs.length
-    this.#waitingBytes -= bytes
-    if (this.#waitingJobs > 0) return
-    this.#deadline?.cancel()
-    this.#deadline = null
-  }
-
-  // One timer for all, set to the first deadline of those that wait.
-  #watchDeadline(ms: number): Timer {
-    return this.deps.ports.timers.after(ms, () => this.#endOverdue(), { keepAlive: true })
-  }
-
-  #endOverdue(): void {
-    this.#deadline = null
+  /** Ends the calls whose time is over. Returns how long until it must look again; null when no call waits. */
+  #endOverdue(): number | null {
     const nowMs = this.#nowMs()
     let nextMs: number | null = null
     for (const call of this.waiting()) {
@@ -321,7 +294,7 @@ export class GroupCommit<Result> {
       this.end(call, gaveUp(call.jobs, written, this.#options.timeoutMs, this.causeOf(call)))
     }
     this.#dropEnded()
-    if (nextMs !== null) this.#deadline = this.#watchDeadline(nextMs)
+    return nextMs
   }
 
   /** Every call that has no answer. */
@@ -372,16 +345,4 @@ function readyFirst<Result>(calls: readonly Call<Result>[]): readonly Call<Resul
   const isReady = ({ jobs }: Call<Result>) => jobs[0]!.when === null
   if (calls.every(isReady)) return calls
   return [...calls.filter(isReady), ...calls.filter((call) => !isReady(call))]
-}
-
-function jobsOf<Result>(calls: readonly Call<Result>[]): readonly NewJob[] {
-  const jobs: NewJob[] = []
-  for (const call of calls) for (const job of call.jobs) jobs.push(job)
-  return jobs
-}
-
-function claimedOf(answers: readonly Enqueued[]): ClaimedJob[] {
-  const claimed: ClaimedJob[] = []
-  for (const answer of answers) if ('claimed' in answer && answer.claimed !== undefined) claimed.push(answer.claimed)
-  return claimed
 }

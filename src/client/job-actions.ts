@@ -2,12 +2,14 @@
 
 import { checkDate, checkId, checkKeys, checkText, checkWhole } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
-import { HoldfastError, show } from '../core/errors.js'
+import { HoldfastError, invalidOption } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
-import type { JobFilter, QueueSettings } from '../core/job.js'
+import { QUEUE_FLOW_OPTIONS, type QueueFlowOptions, resolveQueueFlow } from '../core/flow/resolve.js'
+import type { JobFilter } from '../core/job-filter.js'
 import { encodePayload } from '../core/json.js'
 import { type JobChanges, type Missing, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
 import { isFinished, type JobState } from '../core/states.js'
+import type { QueueSettings } from '../core/views.js'
 import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
 import { type FilterOptions, resolveFilter } from './filter-options.js'
 
@@ -67,7 +69,7 @@ export async function requeueOne(store: OperatorStore, id: string, options?: ByO
 /** Which dead jobs to requeue. */
 export interface RequeueMany {
   /** Options that are absent match every dead job; or a filter in text, such as 'error:timeout queue:mail_*'. */
-  readonly filter: Pick<FilterOptions, 'queue' | 'type' | 'tag'> | string
+  readonly filter: Pick<FilterOptions, 'queue' | 'type' | 'tag' | 'group'> | string
   /** The most jobs to requeue, from 1 to 100,000. Default 1,000. */
   readonly limit?: number
 }
@@ -113,12 +115,12 @@ export async function requeueMany(
 
 function deadOnly(filter: RequeueMany['filter']): JobFilter {
   if (typeof filter !== 'string') {
-    checkKeys('filter', filter, ['queue', 'type', 'tag'])
+    checkKeys('filter', filter, ['queue', 'type', 'tag', 'group'])
     return { ...resolveFilter(filter), states: ['dead'] }
   }
   const { states = ['dead'], ...others } = readFilter(filter)
   if (states.every((state) => state === 'dead')) return { ...others, states }
-  throw new HoldfastError('invalid_option', `requeue is for dead jobs, the filter asks for ${states.join(', ')}`)
+  throw invalidOption(`requeue is for dead jobs, the filter asks for ${states.join(', ')}`)
 }
 
 /** What may be changed of a job that waits. */
@@ -149,10 +151,10 @@ export async function update(
   checkId('id', id)
   checkKeys('update', changes, ['priority', 'runAt', 'delay', 'payload'])
   if (Object.values(changes).every((change) => change === undefined)) {
-    throw new HoldfastError('invalid_option', 'update needs something to change: priority, runAt, delay or payload')
+    throw invalidOption('update needs something to change: priority, runAt, delay or payload')
   }
   if (changes.runAt !== undefined && changes.delay !== undefined) {
-    throw new HoldfastError('invalid_option', 'runAt and delay both say when the job may run: give one of them')
+    throw invalidOption('runAt and delay both say when the job may run: give one of them')
   }
   const checked: JobChanges = {
     ...(changes.priority === undefined ? {} : { priority: checkPriority(changes.priority) }),
@@ -174,7 +176,7 @@ function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | n
 }
 
 /** What a queue sets for the jobs in it that set nothing themselves. */
-export interface QueueOptions extends LimitOptions {
+export interface QueueOptions extends LimitOptions, QueueFlowOptions {
   /** How long its finished jobs are kept at least. Whole days are dropped for all queues together, so the longest of all
    *  retentions counts. Default: the retention of the process that prunes. */
   readonly retention?: Duration
@@ -182,11 +184,13 @@ export interface QueueOptions extends LimitOptions {
 
 /** Checks a queue's settings and gives them in the form stores keep. */
 export function resolveQueueSettings(options: QueueOptions): QueueSettings {
-  checkKeys('setQueue', options, [...LIMIT_OPTIONS, 'retention'])
+  checkKeys('setQueue', options, [...LIMIT_OPTIONS, ...QUEUE_FLOW_OPTIONS, 'retention'])
   const { retention } = options
+  const flow = resolveQueueFlow(options)
   return {
     limits: resolveLimitOptions(options),
     ...(retention === undefined ? {} : { retentionMs: durationMs(retention, { name: 'retention' }) }),
+    ...(flow === undefined ? {} : { flow }),
   }
 }
 
@@ -194,7 +198,7 @@ export function resolveQueueSettings(options: QueueOptions): QueueSettings {
 export function isRequeueMany(value: string | RequeueMany): value is RequeueMany {
   if (typeof value === 'object' && value !== null) return true
   if (typeof value === 'string') return false
-  throw new HoldfastError('invalid_option', `requeue takes a job's id or { filter, limit }, got ${show(value)}`)
+  throw invalidOption(`requeue takes a job's id or { filter, limit }`, value)
 }
 
 /** What was asked, and which jobs it is for. */

@@ -3,7 +3,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { checkChoice, checkDate, checkKeys, checkName, checkText } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
-import { HoldfastError, show } from '../core/errors.js'
+import { HoldfastError, invalidOption, show } from '../core/errors.js'
 import { type ApiKey, KEY_SCOPES, type KeyScope } from '../core/operating.js'
 import type { OperatorStore } from '../core/operator-store.js'
 import type { Clock, Random } from '../core/ports.js'
@@ -55,7 +55,7 @@ export async function createKey(
 
 function checkScopes(scopes: unknown): readonly KeyScope[] {
   if (!Array.isArray(scopes) || scopes.length === 0) {
-    throw new HoldfastError('invalid_option', `scopes must be an array of at least one scope, got ${show(scopes)}`)
+    throw invalidOption('scopes must be an array of at least one scope', scopes)
   }
   return [...new Set(scopes.map((scope) => checkChoice('a scope', scope, KEY_SCOPES)))]
 }
@@ -63,10 +63,7 @@ function checkScopes(scopes: unknown): readonly KeyScope[] {
 function checkQueues(queues: unknown): readonly string[] | null {
   if (queues === null) return null
   if (!Array.isArray(queues) || queues.length === 0 || queues.length > QUEUES_MAX) {
-    throw new HoldfastError(
-      'invalid_option',
-      `queues must be null for all, or an array of 1 to ${QUEUES_MAX} names, got ${show(queues)}`,
-    )
+    throw invalidOption(`queues must be null for all, or an array of 1 to ${QUEUES_MAX} names`, queues)
   }
   return [...new Set(queues.map((queue) => checkName('queue', queue)))]
 }
@@ -76,7 +73,7 @@ async function resolveExpiry(
   { expiresIn = null, expiresAt = null }: KeyOptions,
 ): Promise<number | null> {
   if (expiresIn !== null && expiresAt !== null) {
-    throw new HoldfastError('invalid_option', 'expiresIn and expiresAt both say when the key ends: give one of them')
+    throw invalidOption('expiresIn and expiresAt both say when the key ends: give one of them')
   }
   if (expiresAt !== null) return checkDate('expiresAt', expiresAt).getTime()
   if (expiresIn === null) return null

@@ -3,7 +3,6 @@
 import { checkId, checkKeys, checkName, checkText, checkWhole } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { type Explanation, explainJob } from '../core/explain.js'
-import type { JobSummary } from '../core/job.js'
 import {
   type AuditPage,
   type AuditRecord,
@@ -19,6 +18,7 @@ import {
 } from '../core/operating.js'
 import { COUNT_WINDOW_MAX, type OperatorStore, PAGE_MAX } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
+import type { JobSummary } from '../core/views.js'
 import { FILTER_OPTIONS, type FilterOptions, resolveFilter } from './filter-options.js'
 import { refusal } from './job-actions.js'
 

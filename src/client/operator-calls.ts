@@ -1,19 +1,29 @@
-// What operators ask of a queue: looking at jobs, changing them one by one or in bulk, queues, schedules, keys. Each call
+// What operators ask of a queue: looking at jobs and events, changing jobs one by one or in bulk, queues, schedules, keys. Each call
 // checks its arguments, asks the store, and says as an error what the store refused. The parts are in the files around it.
 
-import { checkId, checkName, isId } from '../core/check.js'
-import { HoldfastError } from '../core/errors.js'
+import { checkBoolean, checkId, checkName, isId } from '../core/check.js'
+import { HoldfastError, invalidOption } from '../core/errors.js'
+import type { Emit } from '../core/events.js'
 import type { Explanation } from '../core/explain.js'
-import type { JobView, QueueStats, QueueView, WorkerView } from '../core/job.js'
+import type { FlowCounts } from '../core/flow/counts.js'
+import type { GroupOverrideOptions, NamedLimitOptions } from '../core/flow/resolve.js'
+import type { LimitView, StoppedGroup, TrackView } from '../core/flow/views.js'
+import type { NewJob } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
 import type { ApiKey, AuditPage, BulkView, CountResult, DeadGroup, Overview, SeriesPoint } from '../core/operating.js'
 import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
+import type { JobView, QueueStats, QueueView, WorkerView } from '../core/views.js'
+import { type ApplyFlowOptions, applyFlow, type FlowApplied, readFlow } from './apply-flow.js'
 import * as bulk from './bulk.js'
+import type { Events } from './events.js'
+import * as flow from './flow-calls.js'
+import type { FlowDocument } from './flow-document.js'
 import * as actions from './job-actions.js'
 import * as keys from './keys.js'
 import { KeyCache } from './keys.js'
 import * as look from './look.js'
+import type { EnqueueResult } from './prepare.js'
 import * as schedules from './schedules.js'
 import { SharedCounts } from './shared-counts.js'
 import type { StoreTime } from './store-time.js'
@@ -22,9 +32,12 @@ import type { StoreTime } from './store-time.js'
 export interface OperatorCallsDeps {
   readonly store: JobStore & OperatorStore
   readonly ports: Ports
+  readonly events: Events
   readonly time: StoreTime
   readonly payloadBytesMax: number
   nextId(): string
+  /** Enqueues a job that is complete. */
+  enqueue(job: NewJob): Promise<EnqueueResult>
   /** Called when a job was given a time here, so that promote can wake for it. */
   onTimed(delayMs: number): void
   /** Called when a schedule was made, changed or resumed here. */
@@ -55,6 +68,19 @@ export class OperatorCalls {
   /** Refuses every later call. */
   protected shut(): void {
     this.#isClosed = true
+  }
+
+  /** Calls `listener` for what happens in this process from now on. Returns the function that ends it. */
+  on(listener: Emit): () => void {
+    if (typeof listener !== 'function') {
+      throw invalidOption('a listener must be a function', listener)
+    }
+    this.#deps.events.on(listener)
+    return () => this.off(listener)
+  }
+
+  off(listener: Emit): void {
+    this.#deps.events.off(listener)
   }
 
   /** Everything about one job, or null when there is none of that id, whatever text the id is. */
@@ -137,10 +163,20 @@ export class OperatorCalls {
     return this.open().resume(checkName('queue', queue), actions.resolveBy('resume', options))
   }
 
-  /** Replaces a queue's settings, which hold for its jobs that set nothing themselves. */
-  async setQueue(queue: string, settings: actions.QueueOptions, options?: actions.ByOption): Promise<void> {
+  /** Replaces a queue's settings, which hold for its jobs that set nothing themselves. With `keepFlow` settings that say nothing about flow
+   *  control leave it as it is: for those who do not show it. */
+  async setQueue(
+    queue: string,
+    settings: actions.QueueOptions,
+    { keepFlow = false, ...options }: actions.ByOption & { readonly keepFlow?: boolean } = {},
+  ): Promise<void> {
+    const store = this.open()
     const by = actions.resolveBy('setQueue', options)
-    return this.open().setQueue(checkName('queue', queue), actions.resolveQueueSettings(settings), by)
+    const name = checkName('queue', queue)
+    const resolved = actions.resolveQueueSettings(settings)
+    if (!checkBoolean('keepFlow', keepFlow) || resolved.flow !== undefined) return store.setQueue(name, resolved, by)
+    const flow = (await store.queues()).find((known) => known.name === name)?.settings.flow
+    return store.setQueue(name, flow === undefined ? resolved : { ...resolved, flow }, by)
   }
 
   /** Every queue that was ever enqueued to or set, by name. */
@@ -171,6 +207,99 @@ export class OperatorCalls {
       `queue ${name} cannot be removed: it has jobs that are unfinished or dead; finish, cancel or discard them first`,
       { details: { name } },
     )
+  }
+
+  /** Sets a limit by name, which jobs of any queue and type may name; `{}` bounds nothing. Holds for every process from the next claim on.
+   *  Raises `too_many_limits`. */
+  async setLimit(name: string, limit: NamedLimitOptions, options?: actions.ByOption): Promise<LimitView> {
+    return flow.setLimit(this.open(), name, limit, actions.resolveBy('setLimit', options))
+  }
+
+  /** Removes a limit. Raises `limit_in_use` while a job that is unfinished or dead names it, or a schedule, and `limit_not_found`. */
+  async removeLimit(name: string, options?: actions.ByOption): Promise<void> {
+    return flow.removeLimit(this.open(), name, actions.resolveBy('removeLimit', options))
+  }
+
+  /** Every limit by name, with what counts in it now; those of queues too. */
+  async limits(): Promise<readonly LimitView[]> {
+    return this.open().limits()
+  }
+
+  /** Holds the breaker of a limit open: nothing that names it starts. Raises `limit_not_found`, as do the two below. */
+  async openBreaker(name: string, options?: actions.ByOption): Promise<void> {
+    return flow.forceBreaker(this.open(), name, 'open', actions.resolveBy('openBreaker', options))
+  }
+
+  /** Holds the breaker of a limit closed, whatever fails. */
+  async closeBreaker(name: string, options?: actions.ByOption): Promise<void> {
+    return flow.forceBreaker(this.open(), name, 'closed', actions.resolveBy('closeBreaker', options))
+  }
+
+  /** Leaves the breaker of a limit to itself again. */
+  async releaseBreaker(name: string, options?: actions.ByOption): Promise<void> {
+    return flow.forceBreaker(this.open(), name, null, actions.resolveBy('releaseBreaker', options))
+  }
+
+  /** Gives one group settings of its own, which replace those of its queue; null takes them away. */
+  async setGroup(
+    queue: string,
+    group: string,
+    settings: GroupOverrideOptions | null,
+    options?: actions.ByOption,
+  ): Promise<void> {
+    return flow.setGroup(this.open(), { queue, group }, settings, actions.resolveBy('setGroup', options))
+  }
+
+  /** Stops a group from giving jobs; it goes on taking them. */
+  async pauseGroup(queue: string, group: string, options?: actions.ByOption): Promise<void> {
+    return flow.pauseGroup(this.open(), { queue, group }, actions.resolveBy('pauseGroup', options))
+  }
+
+  /** Lets a group go on that was paused, or stopped because one of its jobs died. */
+  async resumeGroup(queue: string, group: string, options?: actions.ByOption): Promise<void> {
+    return flow.resumeGroup(this.open(), { queue, group }, actions.resolveBy('resumeGroup', options))
+  }
+
+  /** Groups of a queue by name, those that have jobs or settings. */
+  async groups(queue: string, options?: flow.GroupsOptions): Promise<flow.GroupList> {
+    return flow.groups(this.open(), queue, options)
+  }
+
+  /** Limits and queues under flow control in numbers, at most 1,000 of each, the first by name. */
+  async flowCounts(options: look.SharedOptions = {}): Promise<FlowCounts> {
+    const store = this.open()
+    const maxAgeMs = look.resolveMaxAge('flowCounts', options)
+    return maxAgeMs === null ? store.flowCounts() : this.#counts.read('flow', maxAgeMs, () => store.flowCounts())
+  }
+
+  /** Groups that stopped because one of their jobs died. `limit` is from 1 to 200, default 100. */
+  async stoppedGroups(options?: { readonly limit?: number }): Promise<readonly StoppedGroup[]> {
+    return flow.stoppedGroups(this.open(), options)
+  }
+
+  /** The queues whose jobs name limits, and how many of them are ready. */
+  async limitUsers(options?: flow.LimitUsersOptions): Promise<readonly TrackView[]> {
+    return flow.limitUsers(this.open(), options)
+  }
+
+  /** A job's group with the jobs around it, and its limits. Raises `job_not_found`. */
+  async jobFlow(id: string, options?: { readonly neighbours?: number }): Promise<flow.JobFlowStatus> {
+    return flow.jobFlow(this.open(), id, options)
+  }
+
+  /** Brings limits, flow control of queues and settings of groups to what a document says, and writes only what differs. All of it is
+   *  checked first: `invalid_option` has every mistake in `details.problems`. When a change fails, the error has `details.applied`. */
+  async applyFlow(
+    document: FlowDocument,
+    { by, ...options }: ApplyFlowOptions & actions.ByOption = {},
+  ): Promise<FlowApplied> {
+    const actor = actions.resolveBy('applyFlow', by === undefined ? {} : { by })
+    return applyFlow(this.open(), document, options, actor)
+  }
+
+  /** What `applyFlow` would set: every limit, queue and group with settings that no definition made. */
+  async readFlow(): Promise<Required<FlowDocument>> {
+    return readFlow(this.open())
   }
 
   /** How many jobs stand where, in one queue or in all. */
@@ -237,6 +366,16 @@ export class OperatorCalls {
 
   async pauseSchedule(name: string, options?: actions.ByOption): Promise<void> {
     return schedules.pauseSchedule(this.open(), name, actions.resolveBy('pauseSchedule', options))
+  }
+
+  /** Enqueues one job with the schedule's settings now, tagged `schedule:<name>`; its times stay as they are. */
+  async runSchedule(name: string, options?: actions.ByOption): Promise<EnqueueResult> {
+    const by = actions.resolveBy('runSchedule', options)
+    const store = this.open()
+    const job = await schedules.scheduledJob(store, name, this.#deps.nextId())
+    // First: a run that is not recorded is worse than a line about a run that did not happen.
+    await store.record({ actor: by, action: 'run schedule', job: job.id, target: name })
+    return this.#deps.enqueue(job)
   }
 
   /** Lets a paused schedule fire again, from its next time on: the ticks of the pause are not made up for. */

@@ -3,11 +3,13 @@
 import { checkChoice, checkKeys, checkName, checkTags, checkWhole, TAG_LENGTH_MAX, TAGS_MAX } from '../core/check.js'
 import { parseCron } from '../core/cron.js'
 import type { JobDefinition } from '../core/definition.js'
-import { HoldfastError, show } from '../core/errors.js'
-import type { NewJob, Schedule, ScheduleView } from '../core/job.js'
+import { HoldfastError, invalidOption, show } from '../core/errors.js'
+import type { NewJob } from '../core/job.js'
 import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
+import type { Schedule, ScheduleView } from '../core/schedule.js'
 import { type CatchUp, jobOfSchedule, type Overlap } from '../core/schedule.js'
 import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
+import { FLOW_OPTIONS, type FlowOptions, resolveFlow } from './flow-options.js'
 import { encodeChecked, startingTerms } from './prepare.js'
 
 const ZONE_DEFAULT = 'UTC'
@@ -17,7 +19,7 @@ const RUNS_DEFAULT = 5
 const RUNS_MAX = 1_000
 
 /** When a schedule fires and the job it makes each time. */
-export interface ScheduleOptions<Input = unknown> extends LimitOptions {
+export interface ScheduleOptions<Input = unknown> extends LimitOptions, FlowOptions {
   /** Five fields (minute, hour, day, month, weekday), or six with seconds in front. */
   readonly cron: string
   /** IANA time zone the fields are read in. Default 'UTC'. One fixed time of day that the change to summer time leaves out
@@ -61,6 +63,7 @@ const KNOWN = [
   'queue',
   'priority',
   ...LIMIT_OPTIONS,
+  ...FLOW_OPTIONS,
   'tags',
   'catchUp',
   'catchUpMax',
@@ -81,8 +84,8 @@ export async function setSchedule<Input>(
   { by, payloadBytesMax, bound }: SetTerms,
 ): Promise<ScheduleStatus> {
   const schedule = await resolveSchedule(name, options, payloadBytesMax)
-  const nextAtMs = nextTimes(schedule, await store.now(), 1)[0]!
-  return showSchedule(await store.setSchedule(schedule, nextAtMs, by, bound))
+  const [nextAt] = nextTimes(schedule, await store.now(), 1)
+  return showSchedule(await store.setSchedule(schedule, nextAt!.getTime(), by, bound))
 }
 
 async function resolveSchedule<Input>(
@@ -95,6 +98,7 @@ async function resolveSchedule<Input>(
   const { cron, zone = ZONE_DEFAULT, job } = options
   parseCron(cron, zone)
   const terms = startingTerms(job)
+  const flow = resolveFlow(typeof job === 'string' ? null : job, options, options.payload ?? null)
   return {
     name,
     cron,
@@ -109,14 +113,14 @@ async function resolveSchedule<Input>(
     catchUpMax: checkWhole('catchUpMax', options.catchUpMax ?? CATCH_UP_MAX_DEFAULT, 1, CATCH_UP_MAX),
     overlap: checkChoice('overlap', options.overlap ?? 'allow', ['allow', 'skip']),
     payload: await encodeChecked(job, options.payload, payloadBytesMax),
+    ...(flow === undefined ? {} : { flow }),
   }
 }
 
 function checkScheduleTags(tags: readonly string[]): readonly string[] {
   const checked = checkTags(tags)
   if (checked.length < TAGS_MAX) return checked
-  throw new HoldfastError(
-    'invalid_option',
+  throw invalidOption(
     `tags of a schedule must be at most ${TAGS_MAX - 1}, its definition's included, got ${checked.length}`,
   )
 }
@@ -143,8 +147,8 @@ export async function resumeSchedule(store: OperatorStore, name: string, by: str
   const schedule = await find(store, name)
   // Resuming one that fires already would move its next time past a tick that is due at this moment.
   if (!schedule.paused) return
-  const nextAtMs = nextTimes(schedule, await store.now(), 1)[0]!
-  if (!(await store.resumeSchedule(name, nextAtMs, by))) throw notFound(name)
+  const [nextAt] = nextTimes(schedule, await store.now(), 1)
+  if (!(await store.resumeSchedule(name, nextAt!.getTime(), by))) throw notFound(name)
 }
 
 /** The job of a run by hand: the schedule's settings, and a tag that says where it came from. */
@@ -161,7 +165,7 @@ export async function nextRuns(
 ): Promise<readonly Date[]> {
   checkWhole('count', count, 1, RUNS_MAX)
   const times = typeof source === 'string' ? await find(store, source) : checkCron(source)
-  return nextTimes(times, await store.now(), count).map((ms) => new Date(ms))
+  return nextTimes(times, await store.now(), count)
 }
 
 function checkCron(source: CronOptions): Required<CronOptions> {
@@ -169,15 +173,8 @@ function checkCron(source: CronOptions): Required<CronOptions> {
   return { cron: source.cron, zone: source.zone ?? ZONE_DEFAULT }
 }
 
-function nextTimes({ cron, zone }: Required<CronOptions>, nowMs: number, count: number): number[] {
-  const parsed = parseCron(cron, zone)
-  const times: number[] = []
-  let lastMs: number | null = nowMs
-  while (times.length < count) {
-    lastMs = parsed.next(lastMs)
-    if (lastMs === null) break
-    times.push(lastMs)
-  }
+function nextTimes({ cron, zone }: Required<CronOptions>, nowMs: number, count: number): readonly Date[] {
+  const times = parseCron(cron, zone).following(nowMs, count)
   if (times.length > 0) return times
   throw new HoldfastError('invalid_schedule', `cron ${show(cron)} has no time to come: no such date exists`)
 }

@@ -6,11 +6,12 @@ import { Contact } from '../core/contact.js'
 import { type Duration, durationMs, showMs } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { HoldfastEvent } from '../core/events.js'
-import type { Ending, JobStore } from '../core/job-store.js'
+import type { JobStore } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
 import { isFinished } from '../core/states.js'
+import type { Ending } from '../core/views.js'
+import { checkSignal } from './enqueue-options.js'
 import type { Events } from './events.js'
-import { checkSignal } from './prepare.js'
 
 const POLL_MS_MIN = 25
 const POLL_MS_MAX = 500

@@ -1,6 +1,6 @@
 // Checks for options and names. Every option is checked when it is given, and nothing is silently corrected.
 
-import { HoldfastError, show } from './errors.js'
+import { HoldfastError, invalidOption, show } from './errors.js'
 
 /** The longest queue or type name, in characters. */
 export const NAME_LENGTH_MAX = 100
@@ -22,40 +22,24 @@ export function checkName(what: string, value: unknown): string {
 }
 
 /** Raises `invalid_option` unless `value` can be an idempotency key: text without control characters, well formed. */
-export function checkKey(value: unknown): string {
-  if (typeof value === 'string' && value.length > 0 && value.length <= KEY_LENGTH_MAX && isPlainText(value))
-    return value
-  throw new HoldfastError(
-    'invalid_option',
-    `idempotencyKey must be 1 to ${KEY_LENGTH_MAX} characters of well-formed text without control characters, got ${show(value)}`,
-  )
+export function checkKey(value: unknown, what = 'idempotencyKey'): string {
+  return checkText(what, value, KEY_LENGTH_MAX)
 }
 
 /** Raises `invalid_option` unless `value` is a list of tags; returns them without repeats. */
 export function checkTags(value: unknown): readonly string[] {
   if (!Array.isArray(value) || value.length > TAGS_MAX) {
-    throw new HoldfastError(
-      'invalid_option',
-      `tags must be an array of at most ${TAGS_MAX} strings, got ${show(value)}`,
-    )
+    throw invalidOption(`tags must be an array of at most ${TAGS_MAX} strings`, value)
   }
-  for (const tag of value) {
-    if (typeof tag !== 'string' || tag.length === 0 || tag.length > TAG_LENGTH_MAX || !isPlainText(tag)) {
-      throw new HoldfastError(
-        'invalid_option',
-        `a tag must be 1 to ${TAG_LENGTH_MAX} characters of well-formed text without control characters, got ${show(tag)}`,
-      )
-    }
-  }
-  return [...new Set(value as string[])]
+  return [...new Set(value.map((tag) => checkText('a tag', tag, TAG_LENGTH_MAX)))]
 }
 
 /** Raises `invalid_option` unless `value` is 1 to `lengthMax` characters of well-formed text without control characters. */
 export function checkText(what: string, value: unknown, lengthMax: number): string {
   if (typeof value === 'string' && value.length > 0 && value.length <= lengthMax && isPlainText(value)) return value
-  throw new HoldfastError(
-    'invalid_option',
-    `${what} must be 1 to ${lengthMax} characters of well-formed text without control characters, got ${show(value)}`,
+  throw invalidOption(
+    `${what} must be 1 to ${lengthMax} characters of well-formed text without control characters`,
+    value,
   )
 }
 
@@ -77,28 +61,25 @@ export function isId(value: unknown): value is string {
 /** Raises `invalid_option` unless `value` is a job's id. */
 export function checkId(what: string, value: unknown): string {
   if (isId(value)) return value
-  throw new HoldfastError('invalid_option', `${what} must be a job id (a lower-case UUID), got ${show(value)}`)
+  throw invalidOption(`${what} must be a job id (a lower-case UUID)`, value)
 }
 
 /** Raises `invalid_option` unless `value` is a whole number within the bounds. */
 export function checkWhole(what: string, value: unknown, min: number, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value
-  throw new HoldfastError('invalid_option', `${what} must be a whole number from ${min} to ${max}, got ${show(value)}`)
+  throw invalidOption(`${what} must be a whole number from ${min} to ${max}`, value)
 }
 
 /** Raises `invalid_option` unless `value` is one of `choices`. */
 export function checkChoice<const T extends string>(what: string, value: unknown, choices: readonly T[]): T {
   if (choices.includes(value as T)) return value as T
-  throw new HoldfastError(
-    'invalid_option',
-    `${what} must be one of ${choices.map((choice) => `'${choice}'`).join(', ')}, got ${show(value)}`,
-  )
+  throw invalidOption(`${what} must be one of ${choices.map((choice) => `'${choice}'`).join(', ')}`, value)
 }
 
 /** Raises `invalid_option` unless `value` is a boolean. */
 export function checkBoolean(what: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value
-  throw new HoldfastError('invalid_option', `${what} must be true or false, got ${show(value)}`)
+  throw invalidOption(`${what} must be true or false`, value)
 }
 
 /** Raises `invalid_option` unless `value` is a Date or an ISO string with a time zone, in a year from 1970 to 9999. */
@@ -106,10 +87,7 @@ export function checkDate(what: string, value: unknown): Date {
   const date = value instanceof Date ? value : readDate(value)
   const ms = date?.getTime() ?? Number.NaN
   if (date !== null && ms >= 0 && ms < Date.UTC(10_000, 0)) return date
-  throw new HoldfastError(
-    'invalid_option',
-    `${what} must be a Date or an ISO date with a time zone, in the years 1970 to 9999, got ${show(value)}`,
-  )
+  throw invalidOption(`${what} must be a Date or an ISO date with a time zone, in the years 1970 to 9999`, value)
 }
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/
@@ -128,10 +106,10 @@ function readDate(value: unknown): Date | null {
 /** Raises `invalid_option` for a key of `options` that is not in `known`, and for anything that is no plain object. */
 export function checkKeys(what: string, options: unknown, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw new HoldfastError('invalid_option', `${what} must be an object, got ${show(options)}`)
+    throw invalidOption(`${what} must be an object`, options)
   }
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue
-    throw new HoldfastError('invalid_option', `${what} has no option ${show(key)}; it knows ${known.join(', ')}`)
+    throw invalidOption(`${what} has no option ${show(key)}; it knows ${known.join(', ')}`)
   }
 }

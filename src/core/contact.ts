@@ -1,5 +1,6 @@
 // How one activity gets on with the store: says when contact is lost and found again, and how long to wait between tries.
 
+import { asError } from './errors.js'
 import type { Emit } from './events.js'
 import type { Ports } from './ports.js'
 
@@ -42,8 +43,4 @@ export class Contact {
     const afterMs = this.#ports.clock.monotonic() - this.#lostAtMs
     this.#emit({ name: 'store.recovered', during: this.#during, afterMs })
   }
-}
-
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }

@@ -14,6 +14,8 @@ const parsed = new Map<string, CronTimes>()
 export interface CronTimes {
   /** The first time strictly after `afterMs`, or null when there is none. */
   next(afterMs: number): number | null
+  /** The first times strictly after `afterMs`, at most `count` of them. */
+  following(afterMs: number, count: number): Date[]
   /** The last times from `fromMs` to `toMs`, both included, oldest first; at most `count` of them. */
   between(fromMs: number, toMs: number, count: number): number[]
 }
@@ -30,6 +32,7 @@ export function parseCron(expression: unknown, zone: unknown): CronTimes {
   const cron = open(expression, zone)
   const times: CronTimes = {
     next: (afterMs) => cron.nextRun(new Date(afterMs))?.getTime() ?? null,
+    following: (afterMs, count) => cron.nextRuns(count, new Date(afterMs)),
     between: (fromMs, toMs, count) => lastTimes(cron, fromMs, toMs, count),
   }
   if (parsed.size >= PARSED_MAX) parsed.clear()

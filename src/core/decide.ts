@@ -1,4 +1,4 @@
-// What becomes of a job after one attempt. Nothing else in the tree knows about retries or death.
+// What becomes of a job after one attempt. Nothing else knows about retries or death. ◄── worker/run.ts · next: worker/settler.ts
 
 import { CRASHES_MAX, type JobLimits } from './limits.js'
 import { backoffMs } from './retry.js'
@@ -14,7 +14,7 @@ export interface DecidedJob {
   readonly limits: Required<JobLimits>
 }
 
-/** What the attempt came to. */
+/** How the attempt ended. */
 export type Outcome =
   | { readonly kind: 'succeeded' }
   /** The handler threw or ran out of time. `delayMs` is its own choice of the next time; null leaves it to the policy. */
@@ -28,6 +28,8 @@ export type Outcome =
   /** The handler asked to be run later, without using up an attempt. */
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'cancelled' }
+  /** The handler was told to wait by what it called. `isShared` when everything in a scope waits, and not this job alone. */
+  | { readonly kind: 'rate_limited'; readonly delayMs: number; readonly isShared: boolean }
   /** The lease ran out: the worker died, hung or was cut off. `started` is false when it is known that no handler ran. */
   | { readonly kind: 'crashed'; readonly started: boolean }
 
@@ -44,7 +46,7 @@ export type Settlement =
     }
   | { readonly state: 'dead'; readonly attempt: number; readonly crashes: number; readonly reason: DeadReason }
 
-/** What becomes of `job` after `outcome`. `nowMs` is the store's time as well as the caller knows it. */
+/** What becomes of `job` after `outcome`. `nowMs` is the store's time, as far as the caller knows it. */
 export function decide(job: DecidedJob, outcome: Outcome, nowMs: number, random: () => number): Settlement {
   const { attempt, crashes } = job
   switch (outcome.kind) {
@@ -56,6 +58,8 @@ export function decide(job: DecidedJob, outcome: Outcome, nowMs: number, random:
       return giveBack(job, outcome.delayMs)
     case 'snoozed':
       return { state: 'scheduled', attempt: attempt - 1, crashes, delayMs: outcome.delayMs }
+    case 'rate_limited':
+      return giveBack(job, outcome.isShared ? 0 : outcome.delayMs)
     case 'dropped':
     case 'invalid':
       return { state: 'dead', attempt, crashes, reason: outcome.kind }

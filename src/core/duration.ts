@@ -1,6 +1,6 @@
 // Durations: '250ms', '30s', '5m', '2h', '7d', or a number of milliseconds.
 
-import { HoldfastError, show } from './errors.js'
+import { invalidOption } from './errors.js'
 
 /** A length of time as users write it. A bare number is milliseconds. */
 export type Duration = number | `${number}ms` | `${number}s` | `${number}m` | `${number}h` | `${number}d`
@@ -24,16 +24,13 @@ export function durationMs(value: unknown, rule: DurationRule): number {
   const ms = readMs(value)
   const { minMs = 0, maxMs = DURATION_MS_MAX } = rule
   if (ms === null || !Number.isFinite(ms)) {
-    throw new HoldfastError(
-      'invalid_option',
-      `${rule.name} must be a duration such as '250ms', '30s', '5m', '2h', '7d' or a number of milliseconds, got ${show(value)}`,
+    throw invalidOption(
+      `${rule.name} must be a duration such as '250ms', '30s', '5m', '2h', '7d' or a number of milliseconds`,
+      value,
     )
   }
   if (ms < minMs || ms > maxMs) {
-    throw new HoldfastError(
-      'invalid_option',
-      `${rule.name} must be between ${showMs(minMs)} and ${showMs(maxMs)}, got ${show(value)}`,
-    )
+    throw invalidOption(`${rule.name} must be between ${showMs(minMs)} and ${showMs(maxMs)}`, value)
   }
   return Math.round(ms)
 }
@@ -57,4 +54,12 @@ export function showMs(ms: number): string {
 
 function trim(value: number): string {
   return String(Math.round(value * 10) / 10)
+}
+
+const EXACT = ['d', 'h', 'm', 's'] as const
+
+/** A whole number of milliseconds as an option: the largest unit that says it exactly. */
+export function writeDuration(ms: number): Duration {
+  const unit = EXACT.find((each) => ms > 0 && ms % UNIT_MS[each] === 0) ?? 'ms'
+  return `${ms / UNIT_MS[unit]}${unit}`
 }

@@ -19,6 +19,13 @@ export const ERROR_CODES = [
   'queue_not_empty',
   'too_many_queues',
   'too_many_schedules',
+  'too_many_limits',
+  'too_many_tracks',
+  'limit_unknown',
+  'limit_in_use',
+  'limit_not_found',
+  'queue_full',
+  'group_full',
   'wrong_state',
   'job_dead',
   'job_cancelled',
@@ -77,13 +84,7 @@ export class HoldfastError extends Error {
 
   /** What JSON.stringify writes: an error's own message and name are not among its enumerable fields, so a log line would
    *  have neither. The stack and the cause are left out: they may hold what must not leave the process. */
-  toJSON(): {
-    readonly name: 'HoldfastError'
-    readonly code: ErrorCode
-    readonly message: string
-    readonly retryable: boolean
-    readonly details: Readonly<Record<string, unknown>>
-  } {
+  toJSON(): Pick<HoldfastError, 'name' | 'code' | 'message' | 'retryable' | 'details'> {
     const { name, code, message, retryable, details } = this
     return { name, code, message, retryable, details }
   }
@@ -93,6 +94,16 @@ export class HoldfastError extends Error {
 export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
   if (!(error instanceof Error) || error.name !== 'HoldfastError') return false
   return code === undefined || (error as HoldfastError).code === code
+}
+
+/** `invalid_option`: the rule that was broken, and what was got where that is given. */
+export function invalidOption(rule: string, ...got: readonly unknown[]): HoldfastError {
+  return new HoldfastError('invalid_option', got.length === 0 ? rule : `${rule}, got ${show(got[0])}`)
+}
+
+/** What was thrown, as an error. */
+export function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }
 
 /** How a value looks in a message: short, quoted, on one line, whatever it is. */

@@ -1,6 +1,7 @@
 // What happens, in one vocabulary for logs, metrics, traces and tests.
 
 import type { Isolate } from './definition.js'
+import type { ClosedBecause } from './flow/counts.js'
 import type { Horizon } from './operating.js'
 import type { JobState } from './states.js'
 
@@ -40,6 +41,9 @@ export type HoldfastEvent =
       readonly outcome: string
       readonly ranMs: number | null
       readonly error: string | null
+      /** What waits with a job that was told to wait: the job alone, or all of its group, its queue or a limit. */
+      readonly scope?: 'job' | 'group' | 'queue' | 'limit'
+      readonly limit?: string
     }
   | {
       readonly name: 'job.settled'
@@ -103,6 +107,29 @@ export type HoldfastEvent =
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }
   | { readonly name: 'loop.blocked'; readonly forMs: number }
+  /** The breaker of a limit opened, because so many failed, or because its probes did. Jobs that name it wait. */
+  | { readonly name: 'breaker.opened'; readonly limit: string; readonly ok: number; readonly failed: number }
+  /** The cool-down is over: this process has claimed jobs that try out whether it works again. */
+  | { readonly name: 'breaker.probed'; readonly limit: string }
+  | { readonly name: 'breaker.closed'; readonly limit: string; readonly ok: number; readonly failed: number }
+  /** A limit gives no jobs, and why. Looked at every ten seconds: what passes between two looks is not told. */
+  | { readonly name: 'limit.closed'; readonly limit: string; readonly why: ClosedBecause }
+  | { readonly name: 'limit.opened'; readonly limit: string }
+  /** A claim of this process left jobs that wait for a time: a rate, or somebody who was told to wait. At most once in ten seconds for
+   *  each queue. */
+  | { readonly name: 'job.held'; readonly queue: string; readonly waitMs: number }
+  /** Groups had jobs that might go and that no claim would have looked at. They go on now. It must not happen while every process is of
+   *  one version. */
+  | { readonly name: 'flow.repaired'; readonly count: number }
+  /** Enqueues were refused, or wait, because their queue or group is full: `count` of them since it was last told, at most every ten
+   *  seconds for each queue. `group` is that of the last one; null when the queue itself is full. */
+  | {
+      readonly name: 'queue.full'
+      readonly queue: string
+      readonly group: string | null
+      readonly maxDepth: number
+      readonly count: number
+    }
   /** A child that runs handlers is ready. `pid` is null of a thread. */
   | { readonly name: 'child.started'; readonly isolate: Isolate; readonly pid: number | null; readonly tookMs: number }
   | {

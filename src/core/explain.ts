@@ -1,8 +1,9 @@
 // Why a job stands where it does, and what would move it on. Pure: from the facts the store gives to plain words.
 
-import type { JobSummary } from './job.js'
+import { explainFlow } from './flow/explain-flow.js'
 import type { Standing } from './operating.js'
 import { type DeadReason, isFinished, type JobState } from './states.js'
+import type { JobSummary } from './views.js'
 
 export const REASON_CODES = [
   'finished',
@@ -16,6 +17,13 @@ export const REASON_CODES = [
   'retry_later',
   'due_now',
   'queue_paused',
+  'group_paused',
+  'group_order',
+  'group_busy',
+  'limit_full',
+  'rate_limited',
+  'told_to_wait',
+  'breaker_open',
   'no_worker',
   'type_unknown',
   'workers_full',
@@ -81,7 +89,7 @@ function findingsOf(standing: Standing, maySee: (queue: string) => boolean): Fin
     case 'retrying':
       return [waitsForTime(standing), ...claimable(standing)]
     case 'ready': {
-      const holding = claimable(standing)
+      const holding = [...claimable(standing), ...heldByFlow(standing)]
       return holding.length > 0 ? [...holding, ...behind(standing)] : inLine(standing)
     }
   }
@@ -158,7 +166,7 @@ function running({ job, nowMs }: Standing): Finding[] {
   }
   if (job.cancelRequested) {
     findings.push(
-      finding('cancel_asked', 'somebody asked to cancel it, and its worker has been told', {
+      finding('cancel_asked', 'somebody asked to cancel it, and its worker has been notified', {
         next: ['its handler must watch ctx.signal to stop early; otherwise the job ends with the attempt'],
       }),
     )
@@ -244,6 +252,11 @@ function claimable(standing: Standing): Finding[] {
   return findings
 }
 
+/** What flow control says about a ready job. */
+function heldByFlow({ flow, job, nowMs }: Standing): Finding[] {
+  return flow === undefined ? [] : explainFlow(flow, job.queue, { nowMs, span })
+}
+
 function inLine(standing: Standing): Finding[] {
   const knowing = standing.workers.filter(({ knowsType, draining }) => knowsType && !draining)
   const isFull = knowing.every(({ running, concurrency }) => running >= concurrency)
@@ -265,11 +278,15 @@ function behind({ ahead, job }: Standing): Finding[] {
   if (ahead.count === 0) return []
   const number = `${ahead.isExact ? '' : 'more than '}${count(ahead.count, 'job')}`
   return [
-    finding('behind', `${number} of queue "${job.queue}" ${ahead.count === 1 ? 'comes' : 'come'} before it`, {
+    finding('behind', `${number} of ${placeOf(job)} ${ahead.count === 1 ? 'comes' : 'come'} before it`, {
       facts: { ahead: ahead.count, isExact: ahead.isExact },
       next: ['give it a higher priority, or start more workers'],
     }),
   ]
+}
+
+function placeOf({ queue, flow }: JobSummary): string {
+  return flow === undefined || flow.group === null ? `queue "${queue}"` : `group "${flow.group}"`
 }
 
 const ERROR_LENGTH_MAX = 200

@@ -10,7 +10,7 @@ import {
   type FilterProblem,
   invalidFilter,
 } from './filter-fields.js'
-import type { JobFilter } from './job.js'
+import type { JobFilter } from './job-filter.js'
 
 const OPS = ['=', '>', '>=', '<', '<='] as const
 const NUMBER_MAX = 999_999_999

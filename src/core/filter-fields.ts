@@ -4,7 +4,8 @@
 import { isId, KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX } from './check.js'
 import { closest } from './closest.js'
 import { HoldfastError, show } from './errors.js'
-import type { JobFilter } from './job.js'
+import { GROUP_LENGTH_MAX } from './flow/job-flow.js'
+import type { JobFilter } from './job-filter.js'
 import { DEAD_REASONS, JOB_STATES } from './states.js'
 
 export const FILTER_LENGTH_MAX = 1_000
@@ -82,6 +83,7 @@ export const FILTER_FIELDS: readonly FilterField[] = [
   { name: 'reasons', key: 'reason', shape: 'list', values: REASON },
   { name: 'workers', key: 'worker', shape: 'list', values: text(TEXT_LENGTH_MAX) },
   { name: 'ids', key: 'id', shape: 'list', values: ID },
+  { name: 'groups', key: 'group', shape: 'list', values: text(GROUP_LENGTH_MAX) },
   { name: 'keys', key: 'key', shape: 'list', values: text(KEY_LENGTH_MAX) },
   { name: 'schedules', key: 'schedule', shape: 'list', values: text(NAME_LENGTH_MAX) },
   { name: 'fingerprints', key: 'fingerprint', shape: 'list', values: FINGERPRINT },

@@ -1,7 +1,8 @@
 // A structured filter as text: what parseFilter reads back as the same filter.
 
+import { writeDuration } from './duration.js'
 import { FILTER_FIELDS, type FilterField, readsAsScalar } from './filter-fields.js'
-import type { JobFilter, JsonScalar, NumberMatch, PayloadMatch, TimeMatch } from './job.js'
+import type { JobFilter, JsonScalar, NumberMatch, PayloadMatch, TimeMatch } from './job-filter.js'
 
 /** The text of a filter, its terms in a fixed order. */
 export function formatFilter(filter: JobFilter): string {
@@ -49,18 +50,7 @@ function formatScalar(value: JsonScalar): string {
   return readsAsScalar(value) ? quote(value) : formatText(value)
 }
 
-const UNITS = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1_000],
-  ['ms', 1],
-] as const
-
 function formatTime(match: TimeMatch): string {
-  if ('ageMs' in match) {
-    const [unit, unitMs] = UNITS.find(([, ms]) => match.ageMs % ms === 0 && match.ageMs > 0) ?? UNITS[4]
-    return `${match.ageMs / unitMs}${unit}`
-  }
+  if ('ageMs' in match) return String(writeDuration(match.ageMs))
   return new Date(match.atMs).toISOString().replace('.000Z', 'Z').replace('T00:00:00Z', '')
 }

@@ -1,7 +1,8 @@
 // What a filter means. The memory store lists by this; every other store must find the same jobs.
 
 import { fingerprint } from './fingerprint.js'
-import type { JobFilter, JobView, JsonScalar, NumberMatch, PayloadMatch, TimeMatch } from './job.js'
+import type { JobFilter, JsonScalar, NumberMatch, PayloadMatch, TimeMatch } from './job-filter.js'
+import type { JobView } from './views.js'
 
 /** What a filter looks at. */
 export type MatchedJob = Pick<
@@ -15,6 +16,7 @@ export type MatchedJob = Pick<
   | 'worker'
   | 'idempotencyKey'
   | 'schedule'
+  | 'flow'
   | 'error'
   | 'payload'
   | 'attempt'
@@ -39,6 +41,7 @@ function matchesNames(filter: JobFilter, job: MatchedJob): boolean {
     isLike(filter.workers, job.worker) &&
     isIn(filter.ids, job.id) &&
     isIn(filter.reasons, job.reason) &&
+    isIn(filter.groups, job.flow?.group ?? null) &&
     isIn(filter.keys, job.idempotencyKey) &&
     isIn(filter.schedules, job.schedule?.name ?? null)
   )

@@ -20,7 +20,7 @@ import {
   readsAsScalar,
   WHOLE,
 } from './filter-fields.js'
-import type { Comparison, JobFilter, JsonScalar, NumberMatch, PayloadMatch, TimeMatch } from './job.js'
+import type { Comparison, JobFilter, JsonScalar, NumberMatch, PayloadMatch, TimeMatch } from './job-filter.js'
 
 /** The structured filter of a text or of a value that claims to be one already. Raises `invalid_filter`. */
 export function readFilter(value: unknown): JobFilter {

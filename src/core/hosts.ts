@@ -2,7 +2,7 @@
 // were its own server; it cannot choose the Host header its browser then sends.
 
 import { checkText } from './check.js'
-import { HoldfastError, show } from './errors.js'
+import { invalidOption } from './errors.js'
 
 /** True for a Host header that is ours. `localPort` is null where the connection is not known. */
 export type HostCheck = (host: string | null, localPort: number | null) => boolean
@@ -31,14 +31,11 @@ function isMachines(host: string | null, localPort: number | null): boolean {
 
 function checkHosts(hosts: unknown): readonly string[] {
   if (!Array.isArray(hosts) || hosts.length === 0 || hosts.length > HOSTS_MAX) {
-    throw new HoldfastError('invalid_option', `hosts must be an array of 1 to ${HOSTS_MAX} names, got ${show(hosts)}`)
+    throw invalidOption(`hosts must be an array of 1 to ${HOSTS_MAX} names`, hosts)
   }
   return hosts.map((host) => {
     if (ENTRY.test(checkText('a host', host, 255))) return host
-    throw new HoldfastError(
-      'invalid_option',
-      `a host must be as browsers send it, such as 'queue.example.com' or 'localhost:8080', got ${show(host)}`,
-    )
+    throw invalidOption(`a host must be as browsers send it, such as 'queue.example.com' or 'localhost:8080'`, host)
   })
 }
 

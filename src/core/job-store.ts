@@ -1,10 +1,12 @@
 // The life of a job, as a store keeps it: written, claimed, held, settled. Clients and workers take this part of the contract.
-// store.ts has the rules that hold for all three parts.
+// store.ts has the rules that hold for all three parts. ◄── client/group-commit.ts · next: stores/postgres/enqueue.ts
 
-import type { ClaimedJob, Enqueued, JobNote, JobView, Lease, NewJob, SettledJob, WorkerBeat } from './job.js'
-import type { StoredError } from './json.js'
+import type { FlowStore } from './flow/contract.js'
+import type { FlowState } from './flow/views.js'
+import type { ClaimedJob, Enqueued, JobNote, Lease, NewJob, SettledJob } from './job.js'
 import type { ClaimOnEnqueue } from './reserve.js'
-import type { DeadReason, JobState } from './states.js'
+import type { JobState } from './states.js'
+import type { Ending, JobView, WorkerBeat } from './views.js'
 
 /** The most jobs one call of enqueue, claim, extend or settle takes. Callers cut larger work into pieces. */
 export const BATCH_MAX = 5_000
@@ -14,7 +16,7 @@ export interface Queryable {
   query(text: string, values: unknown[]): Promise<{ rows: unknown[] }>
 }
 
-interface EnqueueRequest {
+export interface EnqueueRequest {
   /** The caller's transaction: the jobs exist exactly if it commits. */
   readonly tx?: Queryable
   /** Leases the first jobs for a worker in the same step. */
@@ -33,12 +35,14 @@ export interface ClaimRequest {
 }
 
 export interface Claim {
-  /** In the order they should run: by queue as requested, then highest priority, then longest ready. */
+  /** In the order they should run: by queue as requested, then highest priority, then longest ready; in turns under flow control. */
   readonly jobs: readonly ClaimedJob[]
   /** The store's time of the claim. */
   readonly nowMs: number
   /** How long the longest-waiting of the jobs had been ready; null when there are none. */
   readonly waitedMs: number | null
+  /** For each of the queues that has flow control, what was found there, in the order of the request. Absent when none has. */
+  readonly flow?: readonly FlowState[]
 }
 
 export interface Extension {
@@ -69,16 +73,6 @@ export interface SettleResult extends Lease {
   readonly state: JobState | null
 }
 
-/** How a finished job ended; for waiting on it. */
-export interface Ending {
-  readonly id: string
-  readonly state: 'succeeded' | 'dead' | 'cancelled'
-  /** JSON text, or null. */
-  readonly result: string | null
-  readonly reason: DeadReason | null
-  readonly error: StoredError | null
-}
-
 /** What a store reports on its own, from any process. Each report may be lost: only speed depends on it. */
 export interface StoreListener {
   /** Jobs became ready in a queue. `isOwnEnqueue` when an enqueue through this very store wrote them. */
@@ -97,7 +91,7 @@ export interface ExtenderSpec {
 }
 
 /** The life of a job, in order. */
-export interface JobStore {
+export interface JobStore extends FlowStore {
   /**
    * Writes jobs, all or none, and answers for each in order. A job whose idempotency key is held is not written: the answer has
    * the holder's id and `created: false`. A job whose id is already known is left as it is. With `claim` the first jobs are
@@ -105,6 +99,7 @@ export interface JobStore {
    * none of a paused queue and none that it knew before. Without `tx` it never waits for a key that an open transaction elsewhere
    * is writing: it writes nothing and raises the error of `heldKeys`. With `tx` it raises what the transaction raises, and the
    * caller begins that again.
+   * flow/contract.ts says what flow control adds to this call, to claim and to settle.
    */
   enqueue(jobs: readonly NewJob[], request?: EnqueueRequest): Promise<readonly Enqueued[]>
 

@@ -24,7 +24,7 @@ export function encodePayload(type: string, value: unknown, bytesMax: number): s
       )
     }
   }
-  if (text.length > 2 * JSON_DEPTH_MAX && depthOf(text) > JSON_DEPTH_MAX) {
+  if (isDeeperThan(JSON_DEPTH_MAX, text)) {
     throw new HoldfastError(
       'invalid_payload',
       `the payload of "${type}" is nested deeper than ${JSON_DEPTH_MAX} levels: flatten it`,
@@ -50,9 +50,11 @@ function stringify(type: string, value: unknown): string {
   throw new HoldfastError('invalid_payload', `the payload of "${type}" must be a JSON value, got ${typeof value}`)
 }
 
-function depthOf(json: string): number {
+/** True for JSON text that is nested deeper than `depthMax`, without parsing it: a parser would recurse into it. */
+export function isDeeperThan(depthMax: number, json: string): boolean {
+  // Each level takes two characters.
+  if (json.length <= 2 * depthMax) return false
   let depth = 0
-  let deepest = 0
   let isInString = false
   for (let index = 0; index < json.length; index++) {
     const unit = json.charCodeAt(index)
@@ -60,10 +62,10 @@ function depthOf(json: string): number {
       if (unit === 0x5c) index++
       else if (unit === 0x22) isInString = false
     } else if (unit === 0x22) isInString = true
-    else if (unit === 0x7b || unit === 0x5b) deepest = Math.max(deepest, ++depth)
     else if (unit === 0x7d || unit === 0x5d) depth--
+    else if ((unit === 0x7b || unit === 0x5b) && ++depth > depthMax) return true
   }
-  return deepest
+  return false
 }
 
 /** A handler's result as JSON text, or null for none. Never raises: what cannot be stored becomes a marker in its place. */
@@ -74,7 +76,7 @@ export function encodeResult(value: unknown): string | null {
     if (text === undefined) return marker(`a ${typeof value} is not a JSON value`)
     const bytes = Buffer.byteLength(text)
     if (bytes > RESULT_BYTES_MAX) return marker(`${bytes} bytes, the limit is ${RESULT_BYTES_MAX}`)
-    if (text.length > 2 * JSON_DEPTH_MAX && depthOf(text) > JSON_DEPTH_MAX) return marker('nested too deeply')
+    if (isDeeperThan(JSON_DEPTH_MAX, text)) return marker('nested too deeply')
     return text
   } catch (error) {
     return marker(safeText(readMessage(error), 200))

@@ -1,6 +1,6 @@
 // Where log lines go, and which line each event becomes. Payloads are no part of an event, and so of no line.
 
-import { HoldfastError, show } from './errors.js'
+import { invalidOption } from './errors.js'
 import type { HoldfastEvent } from './events.js'
 
 /** From the most talkative to the most urgent. */
@@ -17,10 +17,7 @@ export function checkLogger(value: unknown): Logger {
     value !== null &&
     LOG_LEVELS.every((level) => typeof (value as Partial<Logger>)[level] === 'function')
   if (isLogger) return value as Logger
-  throw new HoldfastError(
-    'invalid_option',
-    `logger must have the functions ${LOG_LEVELS.join(', ')}, as a pino logger does, got ${show(value)}`,
-  )
+  throw invalidOption(`logger must have the functions ${LOG_LEVELS.join(', ')}, as a pino logger does`, value)
 }
 
 /** Writes the events of one process to a logger. */
@@ -32,7 +29,7 @@ export class EventLog {
     this.#logger = logger
   }
 
-  readonly hear = (event: HoldfastEvent): void => {
+  readonly receive = (event: HoldfastEvent): void => {
     this.#logger[this.#levelOf(event)]({ event: event.name, ...factsOf(event) }, messageOf(event))
   }
 
@@ -70,13 +67,21 @@ const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], 'job.ended' | 'job.
     'store.failed': 'error',
     'store.recovered': 'info',
     'loop.blocked': 'warn',
+    'breaker.opened': 'warn',
+    'breaker.probed': 'info',
+    'breaker.closed': 'info',
+    'limit.closed': 'info',
+    'limit.opened': 'info',
+    'job.held': 'debug',
+    'flow.repaired': 'warn',
+    'queue.full': 'warn',
     'child.started': 'debug',
     'worker.started': 'info',
     'worker.draining': 'info',
     'worker.stopped': 'info',
   }
 
-/** How urgent an event is: `debug` for what happens all the time, `error` for what somebody has to mend. */
+/** How urgent an event is: `debug` for what happens all the time, `error` for what somebody has to fix. */
 export function levelOf(event: HoldfastEvent): LogLevel {
   if (event.name === 'job.ended') return event.error === null ? 'debug' : 'warn'
   if (event.name === 'child.ended') return event.why === 'recycled' || event.why === 'stopped' ? 'debug' : 'warn'
@@ -105,7 +110,7 @@ function messageOf(event: HoldfastEvent): string {
     case 'lease.lost':
       return `the lease of a job of ${event.type} is lost: it ran out and the job runs elsewhere`
     case 'job.stuck':
-      return `a handler of ${event.type} goes on though it was told to stop`
+      return `a handler of ${event.type} goes on though it was asked to stop`
     case 'horizon.held':
     case 'durability.reduced':
       return event.text
@@ -119,6 +124,12 @@ function messageOf(event: HoldfastEvent): string {
       return `the store failed during ${event.during}`
     case 'store.recovered':
       return `the store is back: ${event.during}`
+    case 'limit.closed':
+      return `limit ${event.limit} gives no jobs: ${event.why}`
+    case 'flow.repaired':
+      return `${event.count} groups had been forgotten and go on now: is a process of an older version running?`
+    case 'queue.full':
+      return `${event.group === null ? `queue ${event.queue}` : `a group of queue ${event.queue}`} is full: ${event.count} enqueues were refused or wait`
     case 'child.ended':
       return childEnded(event)
     case 'worker.started':

@@ -1,8 +1,11 @@
 // What operators see of a queue and what they ask of it beyond single jobs: overviews, series, groups of dead jobs, bulk
 // actions, keys, the audit log, the store's health.
 
-import type { JobFilter, JobSummary, QueueStats, QueueView, SettledJob, WorkerView } from './job.js'
+import type { FlowStanding } from './flow/views.js'
+import type { SettledJob } from './job.js'
+import type { JobFilter } from './job-filter.js'
 import type { JobState } from './states.js'
+import type { JobSummary, QueueStats, QueueView, WorkerView } from './views.js'
 
 /** Tallies and samples are kept in steps of this length. */
 export const BUCKET_MS = 10_000
@@ -25,9 +28,8 @@ export interface CountResult {
   readonly isExact: boolean
 }
 
-/** What happened in one queue since the last tally of this process. */
-export interface QueueTally {
-  readonly queue: string
+/** What happened in some time. */
+interface Tallied {
   readonly enqueued: number
   /** Attempts that ended here. */
   readonly claimed: number
@@ -44,8 +46,13 @@ export interface QueueTally {
   readonly runMsTotal: number
 }
 
+/** What happened in one queue since the last tally of this process. */
+export interface QueueTally extends Tallied {
+  readonly queue: string
+}
+
 /** A tally of nothing. */
-export const NO_TALLY: Omit<QueueTally, 'queue'> = {
+export const NO_TALLY: Tallied = {
   enqueued: 0,
   claimed: 0,
   succeeded: 0,
@@ -67,12 +74,7 @@ export interface TallySink {
 }
 
 /** Happenings per second, over the last full minute of tallies. */
-export interface Rates {
-  readonly enqueued: number
-  readonly succeeded: number
-  readonly failed: number
-  readonly dead: number
-}
+export type Rates = Pick<Tallied, 'enqueued' | 'succeeded' | 'failed' | 'dead'>
 
 /** How many jobs stand where; without those that ended well. */
 export type Depth = Pick<QueueStats, 'blocked' | 'scheduled' | 'ready' | 'running' | 'retrying' | 'dead'>
@@ -112,21 +114,11 @@ export interface SeriesRequest {
 }
 
 /** One step of a series. */
-export interface SeriesPoint {
+export interface SeriesPoint extends Tallied {
   /** When the step begins. */
   readonly at: Date
   /** At the last sample of the step; null when there was none. */
   readonly depth: (Depth & { readonly oldestAgeS: number }) | null
-  readonly enqueued: number
-  readonly claimed: number
-  readonly succeeded: number
-  readonly failed: number
-  readonly retried: number
-  readonly dead: number
-  readonly cancelled: number
-  readonly rescued: number
-  readonly waitMsTotal: number
-  readonly runMsTotal: number
 }
 
 export interface DeadGroupsRequest {
@@ -171,6 +163,8 @@ export interface Standing {
   readonly workers: readonly (WorkerView & { readonly knowsType: boolean })[]
   /** Another job that holds its idempotency key, or null. */
   readonly keyHeldBy: string | null
+  /** Absent for a plain job of a queue without flow control. */
+  readonly flow?: FlowStanding
   readonly nowMs: number
 }
 
@@ -185,15 +179,10 @@ export interface AuditRecord {
   readonly details?: unknown
 }
 
-export interface AuditEntry {
+export interface AuditEntry extends Required<AuditRecord> {
   /** Grows with every entry. */
   readonly line: number
   readonly at: Date
-  readonly actor: string
-  readonly action: string
-  readonly job: string | null
-  readonly target: string | null
-  readonly details: unknown
 }
 
 export interface AuditRequest {
@@ -273,11 +262,7 @@ export interface NewApiKey {
 }
 
 /** An API key as shown: nothing in it lets anybody in. */
-export interface ApiKey {
-  readonly id: string
-  readonly name: string
-  readonly scopes: readonly KeyScope[]
-  readonly queues: readonly string[] | null
+export interface ApiKey extends Omit<NewApiKey, 'hash' | 'expiresAtMs'> {
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null

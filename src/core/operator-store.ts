@@ -2,16 +2,20 @@
 // client's operator calls take this part of the contract, and through them the server, the CLI and the metrics. A call that takes `by` and
 // changes something writes its line of the audit log in the same transaction. store.ts has the rules that hold for all three parts.
 
+import type { FlowCounts } from './flow/counts.js'
+import type { GroupOverride, LimitSettings } from './flow/settings.js'
 import type {
-  JobFilter,
-  JobSummary,
-  QueueSettings,
-  QueueStats,
-  QueueView,
-  Schedule,
-  ScheduleView,
-  WorkerView,
-} from './job.js'
+  GroupPage,
+  GroupsRequest,
+  LimitOrigin,
+  LimitView,
+  Neighbours,
+  NeighboursRequest,
+  StoppedGroup,
+  TracksRequest,
+  TrackView,
+} from './flow/views.js'
+import type { JobFilter } from './job-filter.js'
 import type { JobStore } from './job-store.js'
 import type {
   ApiKey,
@@ -31,7 +35,9 @@ import type {
   Standing,
   StoreHealth,
 } from './operating.js'
+import type { Schedule, ScheduleView } from './schedule.js'
 import type { JobState } from './states.js'
+import type { JobSummary, QueueSettings, QueueStats, QueueView, WorkerView } from './views.js'
 
 /** The most rows a page of a list holds. */
 export const PAGE_MAX = 200
@@ -108,7 +114,8 @@ export interface OperatorStore extends Pick<JobStore, 'get' | 'now'> {
 
   /** Ends jobs that wait; asks for the end of those that run. */
   cancel(ids: readonly string[], by: string): Promise<readonly CancelResult[]>
-  /** Makes dead jobs ready again: attempts and crashes start at 0, the idempotency key is taken again, the requeue is recorded. */
+  /** Makes dead jobs ready again: attempts and crashes start at 0, the idempotency key is taken again, the requeue is recorded. It
+   *  goes to the end of its group; in an ordered group that stops for its dead it gets its own place back. */
   requeue(ids: readonly string[], by: string): Promise<readonly RequeueResult[]>
   /** Gives dead jobs up: they become cancelled. */
   discard(ids: readonly string[], by: string): Promise<readonly CancelResult[]>
@@ -120,18 +127,50 @@ export interface OperatorStore extends Pick<JobStore, 'get' | 'now'> {
   /** A paused queue accepts jobs, and no claim gets one. */
   pause(queue: string, by: string): Promise<void>
   resume(queue: string, by: string): Promise<void>
+  /** Replaces a queue's settings. Limits in `flow` hold from the next claim on, for what waits already too; jobs that run beyond a
+   *  lowered one run to their end. */
   setQueue(queue: string, settings: QueueSettings, by: string): Promise<void>
   queues(): Promise<readonly QueueView[]>
   /** Makes queues known before they are used, as made by `by`. False, and none is made, when `by` would have made more than
    *  `most`. Raises `too_many_queues` when there would be more than the store takes. */
   openQueues(names: readonly string[], options: { readonly by: string; readonly most: number }): Promise<boolean>
-  /** Forgets a queue with its settings. `busy` when it has jobs that are unfinished or dead. */
+  /** Forgets a queue with its settings, those of its groups too. `busy` when it has jobs that are unfinished or dead. */
   removeQueue(name: string, by: string): Promise<'removed' | 'busy' | 'missing'>
+
+  // Limits and groups. Each change wakes the queues it may let go on.
+
+  /** Sets a limit, and makes it when there is none. What counts in it stays; a lowered one lets running jobs end. From a definition it
+   *  changes nothing where an operator has set the limit. Returns what holds. Raises `too_many_limits` when it is new and there are
+   *  LIMITS_MAX, `invalid_name` for the name of a queue's limit. */
+  setLimit(name: string, settings: LimitSettings, by: string, origin?: LimitOrigin): Promise<LimitView>
+  /** Forgets a limit. `busy` when a job that is unfinished or dead names it, or a schedule. Those of queues go with their settings. */
+  removeLimit(name: string, by: string): Promise<'removed' | 'busy' | 'missing'>
+  /** Every limit by name, those of queues with concurrency or rate included. */
+  limits(): Promise<readonly LimitView[]>
+  /** Holds a limit's breaker open or closed, whatever the outcomes; null leaves it to itself again, closed at first. False when there is
+   *  no limit of that name. */
+  forceBreaker(name: string, forced: 'open' | 'closed' | null, by: string): Promise<boolean>
+  /** Gives a group settings of its own; null takes them away. */
+  setGroup(queue: string, group: string, override: GroupOverride | null, by: string): Promise<void>
+  /** A paused group accepts jobs, and no claim gets one. */
+  pauseGroup(queue: string, group: string, by: string): Promise<void>
+  resumeGroup(queue: string, group: string, by: string): Promise<void>
+  /** A page of a queue's groups, by name. */
+  groups(request: GroupsRequest): Promise<GroupPage>
+  /** Limits and queues in numbers, for metrics: bounded in number and time, whatever there is. */
+  flowCounts(): Promise<FlowCounts>
+  /** Groups that the death of a job has stopped, of queues whose groups are ordered, by queue and name. `limit` is from 1 to PAGE_MAX. */
+  stoppedGroups(limit: number): Promise<readonly StoppedGroup[]>
+  /** Who waits for which limits: tracks that name some, by queue, at most TRACKS_SHOWN_MAX. A track stays when its jobs have finished. */
+  tracks(request: TracksRequest): Promise<readonly TrackView[]>
+  /** The jobs around one of a group: those that run, and those before and after it in the order of the group. */
+  neighbours(request: NeighboursRequest): Promise<Neighbours>
 
   // Schedules.
 
   /** Creates a schedule or changes the one of that name; its next time is `nextAtMs` when it is new or its times changed. Raises
-   *  `too_many_schedules` when it is new and there are SCHEDULES_MAX, or its maker has made as many as they may. */
+   *  `too_many_schedules` when it is new and there are SCHEDULES_MAX, or its maker has made as many as they may; `limit_unknown` when
+   *  it names a limit nobody has set. */
   setSchedule(schedule: Schedule, nextAtMs: number, by: string, bound?: ScheduleBound): Promise<ScheduleView>
   removeSchedule(name: string, by: string): Promise<boolean>
   /** False when there is no schedule of that name. */

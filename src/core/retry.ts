@@ -2,7 +2,7 @@
 
 import { checkBoolean, checkChoice, checkKeys } from './check.js'
 import { type Duration, durationMs } from './duration.js'
-import { HoldfastError, show } from './errors.js'
+import { invalidOption } from './errors.js'
 
 /** How the wait grows from one attempt to the next; a list gives each wait by itself, its last one repeating. */
 export type Backoff = 'exponential' | 'linear' | 'fixed' | readonly Duration[]
@@ -54,10 +54,7 @@ export function resolveRetry(what: string, options: RetryOptions): RetryPolicy {
 function resolveBackoff(what: string, backoff: unknown): RetryPolicy['backoff'] {
   if (!Array.isArray(backoff)) return checkChoice(`${what}.backoff`, backoff, ['exponential', 'linear', 'fixed'])
   if (backoff.length === 0 || backoff.length > STEPS_MAX) {
-    throw new HoldfastError(
-      'invalid_option',
-      `${what}.backoff as a list must hold 1 to ${STEPS_MAX} durations, got ${show(backoff)}`,
-    )
+    throw invalidOption(`${what}.backoff as a list must hold 1 to ${STEPS_MAX} durations`, backoff)
   }
   return backoff.map((step, index) => durationMs(step, { name: `${what}.backoff[${index}]` }))
 }

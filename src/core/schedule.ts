@@ -1,13 +1,42 @@
 // Which ticks of a schedule are due, and which of them become jobs. Pure: the store applies the answer in one transaction.
 
 import type { CronTimes } from './cron.js'
-import type { NewJob, Schedule } from './job.js'
+import type { JobFlow } from './flow/job-flow.js'
+import type { NewJob } from './job.js'
+import type { JobLimits } from './limits.js'
 
 /** What happens to ticks that no process was there to fire. */
 export type CatchUp = 'skip' | 'latest' | 'all'
 
 /** What happens when a tick is due while the job of an earlier one is unfinished. */
 export type Overlap = 'allow' | 'skip'
+
+/** A schedule as it is kept. */
+export interface Schedule {
+  readonly name: string
+  readonly cron: string
+  readonly zone: string
+  readonly queue: string
+  readonly type: string
+  /** JSON text. */
+  readonly payload: string
+  readonly version: number
+  readonly priority: number
+  readonly limits: JobLimits
+  readonly tags: readonly string[]
+  readonly catchUp: CatchUp
+  readonly catchUpMax: number
+  readonly overlap: Overlap
+  /** Of its jobs. */
+  readonly flow?: JobFlow | undefined
+}
+
+export interface ScheduleView extends Schedule {
+  readonly paused: boolean
+  readonly nextAt: Date | null
+  readonly lastAt: Date | null
+  readonly lastJobId: string | null
+}
 
 /** A tick this late was missed, and the catch-up policy decides; earlier it is only slow. */
 export const MISSED_AFTER_MS = 60_000
@@ -32,7 +61,12 @@ export interface Firing {
 }
 
 /** The ticks of `[nextAtMs, nowMs]` that become jobs under the policy, and the time after them. */
-export function ticksDue(times: CronTimes, policy: CatchUpPolicy, nextAtMs: number, nowMs: number): Firing {
+export function ticksDue(
+  times: Pick<CronTimes, 'next' | 'between'>,
+  policy: CatchUpPolicy,
+  nextAtMs: number,
+  nowMs: number,
+): Firing {
   const due = times.between(nextAtMs, nowMs, lookBack(policy))
   const firstFresh = due.findIndex((tick) => nowMs - tick <= MISSED_AFTER_MS)
   const missed = firstFresh === -1 ? due : due.slice(0, firstFresh)
@@ -60,5 +94,6 @@ function caughtUp(policy: CatchUpPolicy, missed: readonly number[], hasFresh: bo
 export function jobOfSchedule(schedule: Schedule, id: string): NewJob {
   const { queue, type, payload, version, priority, limits, tags } = schedule
   const plain = { when: null, idempotencyKey: null, after: [], onParentDead: 'cancel', trace: null } as const
-  return { id, queue, type, payload, version, priority, limits, tags, ...plain }
+  const flow = schedule.flow === undefined ? {} : { flow: schedule.flow }
+  return { id, queue, type, payload, version, priority, limits, tags, ...plain, ...flow }
 }

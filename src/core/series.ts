@@ -1,6 +1,6 @@
 // The steps of a series: when each begins.
 
-import { HoldfastError } from './errors.js'
+import { invalidOption } from './errors.js'
 import { BUCKET_MS, SERIES_POINTS_MAX, type SeriesRequest } from './operating.js'
 
 /** The beginnings of the steps from `sinceMs` to now, oldest first. Raises `invalid_option` when they would be too many or
@@ -8,8 +8,7 @@ import { BUCKET_MS, SERIES_POINTS_MAX, type SeriesRequest } from './operating.js
 export function seriesSteps({ sinceMs, stepMs }: Omit<SeriesRequest, 'queue'>, nowMs: number): readonly number[] {
   const isStep = Number.isInteger(stepMs) && stepMs >= BUCKET_MS && stepMs % BUCKET_MS === 0
   if (!isStep || !Number.isFinite(sinceMs) || nowMs - sinceMs > stepMs * SERIES_POINTS_MAX) {
-    throw new HoldfastError(
-      'invalid_option',
+    throw invalidOption(
       `the step of a series must be a multiple of ${BUCKET_MS} ms that gives at most ${SERIES_POINTS_MAX} points, got ${stepMs} ms for ${nowMs - sinceMs} ms`,
     )
   }

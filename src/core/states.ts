@@ -1,4 +1,4 @@
-// The states of a job, the moves between them, and the actions each state allows. Everything that changes a state is one of these moves.
+// The states of a job, and the actions each state allows.
 
 /** The states of a job, in the order of its life. */
 export const JOB_STATES = [
@@ -19,31 +19,9 @@ export const DEAD_REASONS = ['attempts', 'dropped', 'expired', 'crashed', 'inval
 
 export type DeadReason = (typeof DEAD_REASONS)[number]
 
-const MOVES: Readonly<Record<JobState, readonly JobState[]>> = {
-  blocked: ['ready', 'scheduled', 'cancelled'],
-  scheduled: ['ready', 'cancelled'],
-  ready: ['running', 'scheduled', 'cancelled'],
-  // A snoozed job goes from running to scheduled: its attempt is given back and its time set anew.
-  running: ['succeeded', 'retrying', 'scheduled', 'dead', 'ready', 'cancelled'],
-  retrying: ['ready', 'cancelled'],
-  succeeded: [],
-  dead: ['ready', 'cancelled'],
-  cancelled: [],
-}
-
-/** True when a job may go from one state to the other in one step. */
-export function isMove(from: JobState, to: JobState): boolean {
-  return MOVES[from].includes(to)
-}
-
 /** True for a state no worker will ever move the job out of. */
 export function isFinished(state: JobState): state is 'succeeded' | 'dead' | 'cancelled' {
   return state === 'succeeded' || state === 'dead' || state === 'cancelled'
-}
-
-/** True for a state in which a job has not been claimed. */
-export function isWaiting(state: JobState): state is 'blocked' | 'scheduled' | 'ready' | 'retrying' {
-  return state === 'blocked' || state === 'scheduled' || state === 'ready' || state === 'retrying'
 }
 
 /** What an operator can do to one job. `run` ends its wait for a time: it is `update` with `runAt: null`. */
@@ -52,7 +30,7 @@ export const JOB_ACTIONS = ['cancel', 'requeue', 'discard', 'update', 'run'] as 
 export type JobAction = (typeof JOB_ACTIONS)[number]
 
 /** Which actions a job's state allows. Stores refuse the others; what people see offers only these. */
-export const ACTIONS_BY_STATE: Readonly<Record<JobState, readonly JobAction[]>> = {
+const ACTIONS_BY_STATE: Readonly<Record<JobState, readonly JobAction[]>> = {
   blocked: ['cancel', 'update'],
   scheduled: ['cancel', 'update', 'run'],
   ready: ['cancel', 'update'],

@@ -2,10 +2,13 @@
 // process may call any of it at any time. Each call does a bounded piece of work, and a repetition changes nothing. store.ts has the
 // rules that hold for all three parts.
 
-import type { ExpiredJob, NewJob, ScheduleView } from './job.js'
+import type { JobFlow } from './flow/job-flow.js'
+import type { IdempotencyKey, Lease, NewJob } from './job.js'
 import type { JobStore } from './job-store.js'
+import type { JobLimits } from './limits.js'
 import type { BulkProgress, Horizon, QueueTally } from './operating.js'
 import type { OperatorStore } from './operator-store.js'
+import type { ScheduleView } from './schedule.js'
 
 export interface Promotion {
   /** How many jobs became ready because their time had come or their parents had finished. */
@@ -15,6 +18,25 @@ export interface Promotion {
   readonly nextDueMs: number | null
   /** How long the first job whose time had come had been due; null when there was none. */
   readonly lateMs: number | null
+  /** How many groups under flow control had a job that might go and that no claim would have looked at. It stays 0 while every process
+   *  is of this version; absent for a store that has nothing to repair. */
+  readonly repaired?: number
+}
+
+/** A lease that ran out, with what is needed to decide about its job. */
+export interface ExpiredJob extends Lease {
+  readonly type: string
+  readonly worker: string
+  readonly attempt: number
+  readonly crashes: number
+  readonly createdAtMs: number
+  readonly expiredMs: number
+  /** False when it is known that no handler started under this lease. */
+  readonly started: boolean
+  readonly limits: JobLimits
+  readonly queueLimits: JobLimits
+  readonly idempotencyKey: IdempotencyKey | null
+  readonly flow?: JobFlow | undefined
 }
 
 export interface Expired {
@@ -80,7 +102,7 @@ export interface PostponedDay {
 }
 
 /** What upkeep does, with what it needs of the other parts. */
-export interface UpkeepStore extends Pick<JobStore, 'settle'>, Pick<OperatorStore, 'bulks' | 'health'> {
+export interface UpkeepStore extends Pick<JobStore, 'settle'>, Pick<OperatorStore, 'bulks' | 'health' | 'flowCounts'> {
   /** Makes jobs ready whose time has come, and those whose parents have finished. */
   promote(limit: number): Promise<Promotion>
 

@@ -3,10 +3,11 @@
 import type { JobContext } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { type ErrorCode, HoldfastError } from '../core/errors.js'
+import { checkCost } from '../core/flow/resolve.js'
 import type { Queryable } from '../core/job-store.js'
 import type { FailableContext } from '../worker/current-job.js'
 import { Notes } from '../worker/notes.js'
-import { SnoozeJob } from '../worker/outcome.js'
+import { rateLimited, SnoozeJob } from '../worker/outcome.js'
 import type { SentJob } from './protocol.js'
 
 export interface ChildContextDeps {
@@ -22,6 +23,7 @@ export class ChildContext implements FailableContext {
   readonly #deps: ChildContextDeps
   readonly notes: Notes = new Notes()
   isOver = false
+  spentCost: number | null = null
   abortReason: HoldfastError | null = null
   #controller: AbortController | null = null
 
@@ -62,6 +64,10 @@ export class ChildContext implements FailableContext {
     return this.#job.tags
   }
 
+  get group(): string | null {
+    return this.#job.group
+  }
+
   get trace(): string | null {
     return this.#job.trace
   }
@@ -88,6 +94,16 @@ export class ChildContext implements FailableContext {
 
   get snooze(): JobContext['snooze'] {
     return snooze
+  }
+
+  get rateLimited(): JobContext['rateLimited'] {
+    return rateLimited
+  }
+
+  get spent(): JobContext['spent'] {
+    return (cost) => {
+      this.spentCost = checkCost(cost)
+    }
   }
 
   get complete(): JobContext['complete'] {

@@ -9,7 +9,7 @@ import { resolveHandlers } from '../worker/options.js'
 import { ChildRun } from './child-run.js'
 import { handlersOf, loadModule } from './load-module.js'
 import { markChild } from './options.js'
-import { type ChildSetup, type FromChild, sendError, type ToChild } from './protocol.js'
+import { type ChildSetup, enclosed, type FromChild, MEMORY_SIGNAL, sendError, type ToChild } from './protocol.js'
 
 const ALIVE_MS = 1_000
 const WATCH_MS = 200
@@ -18,9 +18,10 @@ const setup = (isMainThread ? JSON.parse(process.argv[2]!) : workerData) as Chil
 
 function send(message: FromChild, onSent: () => void = () => {}): void {
   if (parentPort !== null) {
-    parentPort.postMessage(message)
+    parentPort.postMessage(enclosed(message))
     onSent()
-  } else if (process.connected) process.send!(message, onSent)
+  } else if (process.connected) process.send!(enclosed(message), onSent)
+  else onSent()
 }
 
 /** Reports an error that ends the child, and ends it. */
@@ -29,11 +30,17 @@ function fail(error: unknown): void {
 }
 
 // A thread of this process that needs nothing of the first one: a handler that computes without end stops neither a timer nor a look there. The child
-// ends when its parent is gone, when the parent stands still for so long that its leases may run out, and when it holds too much memory.
+// ends, with everything that its handlers started, when its parent is gone and when the parent stands still for so long that its leases may run out.
+// It also ends when it holds too much memory: by a signal that the host knows the reason from, then by force.
 const WATCH = `
 const { readFileSync } = require('node:fs')
-const { workerData: { parent, killBytes, watchMs } } = require('node:worker_threads')
+const { workerData: { parent, killBytes, watchMs, memorySignal } } = require('node:worker_threads')
 let pausedMs = 0
+let isTooLarge = false
+function end() {
+  if (process.platform !== 'win32') process.kill(-process.pid, 'SIGKILL')
+  process.kill(process.pid, 'SIGKILL')
+}
 function isPaused() {
   try {
     const stat = readFileSync('/proc/' + parent.pid + '/stat', 'latin1')
@@ -44,8 +51,9 @@ function isPaused() {
 }
 setInterval(() => {
   pausedMs = isPaused() ? pausedMs + watchMs : 0
-  const isTooLarge = killBytes !== null && process.memoryUsage.rss() > killBytes
-  if (process.ppid !== parent.pid || pausedMs > parent.pauseMsMax || isTooLarge) process.kill(process.pid, 'SIGKILL')
+  if (process.ppid !== parent.pid || pausedMs > parent.pauseMsMax || isTooLarge) end()
+  isTooLarge = killBytes !== null && process.memoryUsage.rss() > killBytes
+  if (isTooLarge) process.kill(process.pid, memorySignal)
 }, watchMs)`
 
 function watchParent(): void {
@@ -53,7 +61,7 @@ function watchParent(): void {
   if (parent === null) return
   const watcher = new Thread(WATCH, {
     eval: true,
-    workerData: { parent, killBytes, watchMs: WATCH_MS },
+    workerData: { parent, killBytes, watchMs: WATCH_MS, memorySignal: MEMORY_SIGNAL },
     name: 'holdfast-watch',
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: 16 },
@@ -61,9 +69,17 @@ function watchParent(): void {
   watcher.unref()
   // Without it the end of the channel still ends an idle child.
   watcher.on('error', () => {})
-  process.on('disconnect', () => process.exit(0))
+  // The host closed the channel, is gone, or a handler closed it: nothing that runs here can be settled any more.
+  process.on('disconnect', leave)
+  if (!process.connected) leave()
   // A terminal and a service manager send these to every process of the group. The host drains; the child ends when the host says so.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+}
+
+/** Ends an idle child in good order, and one with jobs together with what their handlers started. */
+function leave(): void {
+  if (run === null || run.inHand === 0 || process.platform === 'win32') process.exit(0)
+  process.kill(-process.pid, 'SIGKILL')
 }
 
 async function loadHandlers(): Promise<ReadonlyMap<string, Handler>> {
@@ -79,16 +95,22 @@ function onUncaught(error: unknown): void {
   if (!attributeUncaught(error)) fail(error)
 }
 
+let run: ChildRun | null = null
+
 markChild()
 watchParent()
 process.on('uncaughtException', onUncaught)
 process.on('unhandledRejection', onUncaught)
 try {
   const handlers = await loadHandlers()
-  const run = new ChildRun(handlers, send)
-  const receive = (message: ToChild) => run.receive(message)
-  if (parentPort !== null) parentPort.on('message', receive)
-  else process.on('message', receive)
+  const running = new ChildRun(handlers, send)
+  run = running
+  const receive = (message: ToChild) => running.receive(message)
+  if (parentPort !== null) {
+    parentPort.on('message', receive)
+    // A handler closed it: how its job ends could not be reported, so the thread ends now.
+    parentPort.on('close', () => process.exit(1))
+  } else process.on('message', receive)
   const tellAlive = () => send({ kind: 'alive', rssBytes: isMainThread ? process.memoryUsage.rss() : 0 })
   setInterval(tellAlive, ALIVE_MS).unref()
   send({ kind: 'ready', types: [...handlers.keys()] })

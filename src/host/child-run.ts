@@ -29,6 +29,11 @@ export class ChildRun {
     this.#send = send
   }
 
+  /** How many handlers run. */
+  get inHand(): number {
+    return this.#contexts.size
+  }
+
   receive(message: ToChild): void {
     switch (message.kind) {
       case 'jobs':
@@ -84,7 +89,7 @@ export class ChildRun {
     this.#sendNotes(seq)
     context.isOver = true
     this.#contexts.delete(seq)
-    this.#ends.push({ seq, ...end })
+    this.#ends.push({ seq, ...end, spent: context.spentCost })
     // Those that end in the same turn go together.
     if (this.#ends.length === 1) setImmediate(() => this.#send({ kind: 'ended', ends: this.#ends.splice(0) }))
   }
@@ -118,8 +123,8 @@ export class ChildRun {
     const isPool = typeof connect === 'function' && typeof totalCount === 'number' && typeof idleCount === 'number'
     const status: unknown = typeof getTransactionStatus === 'function' ? getTransactionStatus.call(tx) : null
     return new Promise((resolve, reject) => {
-      this.#completions.set(call, { tx, resolve, reject })
       const known = typeof status === 'string' ? status : null
+      this.#completions.set(call, { tx, resolve, reject })
       this.#send({ kind: 'complete', call, seq, result: encodeResult(result), isPool, status: known })
     })
   }

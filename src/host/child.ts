@@ -11,12 +11,18 @@ import type { HeldJob } from '../worker/held-job.js'
 import { RemoteEnd } from '../worker/isolation.js'
 import { type Channel, type ChannelEnd, openChannel } from './channel.js'
 import type { HostSettings } from './options.js'
-import { type FromChild, readError, type SentEnd, sendError } from './protocol.js'
+import { type FromChild, MEMORY_SIGNAL, readError, type SentEnd, sendError } from './protocol.js'
 
 // A pipe takes any number of bytes and keeps what the child has not read in this process: beyond this no more is sent until it reads.
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024
 // The child reports every second. Twice that and a bit: its event loop stands still.
 const SILENT_MS = 2_500
+// A child that turns reads within a few milliseconds. One that has not for this long computes: what it gets now would wait for the end of that.
+const READ_MS = 50
+// The same, of a child that has read all it got: its sign of life is overdue.
+const QUIET_MS = 1_500
+// After so many signs of life, one each second, without reading what it was sent it never will: a handler has removed the listeners of its process.
+const UNREAD_SIGNS_MAX = 10
 
 export type Why = Extract<HoldfastEvent, { name: 'child.ended' }>['why']
 
@@ -28,8 +34,10 @@ export interface Call {
   /** When it was asked for; monotonic. */
   readonly sinceMs: number
   readonly end: (end: RemoteEnd) => void
-  /** Called when it is handed to a child. */
-  onSent: () => void
+  /** Called when its handler starts after a wait. */
+  readonly onLateStart: () => void
+  /** True while it waits, for a child or in one that computes: that is no part of its own time. */
+  isLate: boolean
   child: Child | null
   /** True once the child has read it: its handler may have run. */
   hasBegun: boolean
@@ -64,8 +72,10 @@ export class Child {
   >()
   #nextQuery = 0
   #outbox: Call[] = []
-  #unread: { readonly seq: number; readonly bytes: number }[] = []
+  #unread: { readonly call: Call; readonly bytes: number; readonly sentMs: number }[] = []
   #unreadBytes = 0
+  /** How many signs of life it has sent since it last read a call, or was sent one after that. */
+  #signsUnread = 0
   #heardMs: number
   #why: Why | null = null
   /** Calls whose handlers made their host end the child, and whether its event loop turned then. */
@@ -104,7 +114,24 @@ export class Child {
 
   get hasRoom(): boolean {
     if (!this.isReady || this.isEnded || this.#why !== null) return false
-    return this.calls.size < this.#deps.settings.jobsPerChild && this.#unreadBytes < UNREAD_BYTES_MAX
+    if (this.calls.size >= this.#deps.settings.jobsPerChild || this.#unreadBytes >= UNREAD_BYTES_MAX) return false
+    return !this.isBehind(READ_MS) && this.silentMs < QUIET_MS
+  }
+
+  /** Whether it has left a call unread for so long. */
+  isBehind(ms: number): boolean {
+    return this.#unread.length > 0 && this.#deps.ports.clock.monotonic() - this.#unread[0]!.sentMs > ms
+  }
+
+  /** How long it has sent nothing, not even its sign of life. */
+  get silentMs(): number {
+    return this.#deps.ports.clock.monotonic() - this.#heardMs
+  }
+
+  /** Stops the time of calls that it has had for so long without reading them: it runs from when their handlers start. */
+  stopUnreadClocks(ms: number): void {
+    if (!this.isBehind(ms)) return
+    for (const { call } of this.#unread) pauseClock(call)
   }
 
   /** Whether a job in it was lost together with its process before. */
@@ -116,10 +143,10 @@ export class Child {
   /** Sends a call, together with the others of this moment. */
   add(call: Call): void {
     call.child = this
-    call.onSent()
     this.calls.set(call.seq, call)
     const bytes = call.held.job.payload.length
-    this.#unread.push({ seq: call.seq, bytes })
+    if (this.#unread.length === 0) this.#signsUnread = 0
+    this.#unread.push({ call, bytes, sentMs: this.#deps.ports.clock.monotonic() })
     this.#unreadBytes += bytes
     this.#outbox.push(call)
     if (this.#outbox.length === 1) queueMicrotask(() => this.#flush())
@@ -129,7 +156,8 @@ export class Child {
     const jobs = this.#outbox.map(({ seq, held: { job, limits } }) => {
       const { id, type, queue, payload, version, attempt, fence, createdAtMs, tags, trace } = job
       const { maxAttempts } = limits
-      return { seq, id, type, queue, payload, version, attempt, maxAttempts, fence, createdAtMs, tags, trace }
+      const group = job.flow?.group ?? null
+      return { seq, id, type, queue, payload, version, attempt, maxAttempts, fence, createdAtMs, tags, trace, group }
     })
     this.#outbox = []
     this.#channel.send({ kind: 'jobs', jobs })
@@ -143,7 +171,7 @@ export class Child {
   /** Ends it because the handler of this call does not stop. */
   killStuck(call: Call): void {
     this.#stuck.add(call)
-    this.#wasTurning ||= this.#deps.ports.clock.monotonic() - this.#heardMs < SILENT_MS
+    this.#wasTurning ||= this.silentMs < SILENT_MS
     this.kill('stuck')
   }
 
@@ -158,7 +186,19 @@ export class Child {
   }
 
   #receive(message: FromChild): void {
+    const wasQuiet = this.silentMs >= QUIET_MS
     this.#heardMs = this.#deps.ports.clock.monotonic()
+    try {
+      this.#take(message)
+    } catch (error) {
+      // Only code of a handler sends what this cannot read. It is the child's end, not that of this process.
+      this.failure = error as Error
+      this.kill('exit')
+    }
+    if (wasQuiet && this.isReady) this.#deps.onRoom(this)
+  }
+
+  #take(message: FromChild): void {
     switch (message.kind) {
       case 'ready':
         this.#ready(message.types)
@@ -184,8 +224,17 @@ export class Child {
         return
       case 'alive':
         this.rssBytes = message.rssBytes
+        this.#lookAtUnread()
         return
     }
+  }
+
+  /** Ends a child whose event loop turns, and which does not read. The time of its unread calls stands still, so no timeout would end them. */
+  #lookAtUnread(): void {
+    if (this.#unread.length === 0 || ++this.#signsUnread < UNREAD_SIGNS_MAX) return
+    this.failure = new Error('the child reads no jobs: a handler has removed the listeners of its process')
+    this.#wasTurning = true
+    this.kill('stuck')
   }
 
   #ready(types: readonly string[]): void {
@@ -201,20 +250,27 @@ export class Child {
   }
 
   #began(seq: number): void {
-    while (this.#unread.length > 0 && this.#unread[0]!.seq <= seq) {
-      const read = this.#unread.shift()!
-      this.#unreadBytes -= read.bytes
-      const call = this.calls.get(read.seq)
-      if (call !== undefined) call.hasBegun = true
+    let isRoomNew = this.isBehind(READ_MS)
+    while (this.#unread.length > 0 && this.#unread[0]!.call.seq <= seq) {
+      const { call, bytes } = this.#unread.shift()!
+      this.#signsUnread = 0
+      isRoomNew ||= this.#unreadBytes >= UNREAD_BYTES_MAX
+      this.#unreadBytes -= bytes
+      call.hasBegun = true
+      if (!call.isLate) continue
+      call.isLate = false
+      call.onLateStart()
     }
+    if (isRoomNew) this.#deps.onRoom(this)
   }
 
-  #callEnded({ seq, result, outcome, error, isControl }: SentEnd): void {
+  #callEnded({ seq, result, spent = null, outcome, ...rest }: SentEnd): void {
     const call = this.calls.get(seq)
     if (call === undefined) return
     this.jobsDone++
     this.#drop(call)
-    call.end(new RemoteEnd({ result, verdict: outcome === null ? null : { outcome, error, isControl } }))
+    if (spent !== null) call.context.spent(spent)
+    call.end(new RemoteEnd({ result, verdict: outcome === null ? null : { outcome, ...rest } }))
   }
 
   #drop(call: Call): void {
@@ -271,6 +327,7 @@ export class Child {
     for (const { reject } of this.#queries.values()) reject(childGone(this))
     this.#queries.clear()
     // First what becomes of the child, then its calls: they may start others.
+    if (this.isReady && this.#why === null && endedByMemory(end, this.#deps.settings)) this.#why = 'memory'
     const lost = [...this.calls.values()]
     this.#deps.onEnded(this, end)
     for (const call of lost) {
@@ -301,4 +358,19 @@ export class Child {
 
 function childGone({ pid }: Child): HoldfastError {
   return new HoldfastError('aborted', `the child ${pid ?? 'thread'} that held the transaction has ended`)
+}
+
+/** Takes the time of a call away until its handler starts. One that was told to stop keeps its deadline: that is its grace. */
+export function pauseClock(call: Call): void {
+  if (call.isLate || call.held.abortReason !== null) return
+  call.isLate = true
+  call.held.deadlineMs = Number.POSITIVE_INFINITY
+}
+
+// V8 aborts a process whose heap is full, and ends a thread with an error of this code. An abort() of other code looks the same; the message
+// with the job has the signal.
+function endedByMemory({ signal, error }: ChannelEnd, { memoryBytes }: HostSettings): boolean {
+  if (memoryBytes === null) return false
+  const code = (error as { code?: unknown } | null)?.code
+  return signal === MEMORY_SIGNAL || signal === 'SIGABRT' || code === 'ERR_WORKER_OUT_OF_MEMORY'
 }

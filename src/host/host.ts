@@ -9,9 +9,10 @@
 import type { Isolate, JobContext } from '../core/definition.js'
 import type { Emit } from '../core/events.js'
 import type { Ports } from '../core/ports.js'
+import type { ChildrenView } from '../core/views.js'
 import type { HeldJob } from '../worker/held-job.js'
 import type { Isolation, RemoteEnd } from '../worker/isolation.js'
-import type { Call } from './child.js'
+import { type Call, pauseClock } from './child.js'
 import type { HostSettings } from './options.js'
 import { Pool } from './pool.js'
 
@@ -56,7 +57,8 @@ export class Host implements Isolation {
         context,
         sinceMs,
         end,
-        onSent: () => {},
+        onLateStart,
+        isLate: false,
         child: null,
         hasBegun: false,
       }
@@ -72,11 +74,17 @@ export class Host implements Isolation {
         },
       }
       pool.add(call)
-      if (call.child !== null) return
-      // It waits for a child: that is no part of its own time.
-      held.deadlineMs = Number.POSITIVE_INFINITY
-      call.onSent = onLateStart
+      if (call.child === null) pauseClock(call)
     })
+  }
+
+  get children(): ChildrenView {
+    let [running, restarts] = [0, 0]
+    for (const pool of this.#pools.values()) {
+      running += pool.running
+      restarts += pool.restarts
+    }
+    return { running, restarts }
   }
 
   async stop(): Promise<void> {

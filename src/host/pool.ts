@@ -3,6 +3,7 @@
 //
 // A job that would be dead after one more crash gets a child of its own: no neighbour's crash is ever its death, and its own harms no neighbour.
 
+import { readFileSync } from 'node:fs'
 import type { Isolate } from '../core/definition.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
@@ -14,6 +15,8 @@ import { type Call, Child } from './child.js'
 import type { HostSettings } from './options.js'
 
 const LOOK_MS = 500
+/** A child that has sent nothing for this long may have been stopped by a signal. */
+const FROZEN_LOOK_MS = 2_500
 /** How long a child may take from its start until its handlers are loaded. */
 const START_MS_MAX = 60_000
 /** How long a job waits for a child before it is given back. */
@@ -26,6 +29,8 @@ const BACKOFF_MS_MAX = 30_000
 /** How long the child for last chances is kept when there is none. */
 const SPARE_IDLE_MS = 10_000
 const LEAVE_MS_MAX = 2_000
+/** After this long without being read the time of a job stands still. */
+const UNREAD_MS_MAX = 400
 
 export interface PoolDeps {
   readonly isolate: Isolate
@@ -43,6 +48,8 @@ interface Seat {
   /** How often children have ended soon after their start, in a row. */
   failures: number
   restart: Timer | null
+  /** For how long the current child has been stopped by a signal. */
+  frozenMs: number
 }
 
 export class Pool {
@@ -54,6 +61,7 @@ export class Pool {
   #starting: Promise<void> | null = null
   #onEmpty: (() => void) | null = null
   #isStopped = false
+  #restarts = 0
 
   constructor(deps: PoolDeps) {
     this.#deps = deps
@@ -64,8 +72,18 @@ export class Pool {
       retiring: null,
       failures: 0,
       restart: null,
+      frozenMs: 0,
     })
     this.#seats = [...Array.from({ length: deps.settings.children }, () => seat(false)), seat(true)]
+  }
+
+  /** How many children are ready, and how many have ended otherwise than in good order. */
+  get running(): number {
+    return this.#children().filter(({ isReady }) => isReady).length
+  }
+
+  get restarts(): number {
+    return this.#restarts
   }
 
   /** Starts the children and resolves when the first of them is ready. Raises `module_failed` when it cannot be. */
@@ -101,6 +119,9 @@ export class Pool {
     this.#looking?.cancel()
     for (const seat of this.#seats) seat.restart?.cancel()
     for (const call of this.#waiting.splice(0)) call.end(givenBack(0))
+    // Who waits for the first child need not any more; that it ends now says nothing about the module.
+    this.#onFirst?.resolve()
+    this.#onFirst = null
     const left = this.#children()
     for (const child of left) child.leave('stopped')
     await this.#untilEmpty(LEAVE_MS_MAX)
@@ -175,7 +196,8 @@ export class Pool {
     const { ports, isolate } = this.#deps
     const tookMs = Math.round(ports.clock.monotonic() - child.startedMs)
     this.#deps.emit({ name: 'child.started', isolate, pid: child.pid, tookMs })
-    seat.retiring = seat.current
+    // Where the one before ended by itself, an older one may still be finishing its jobs: it keeps its place, so that it is ended after them.
+    if (seat.current !== null) seat.retiring = seat.current
     seat.current = child
     seat.next = null
     if (seat.retiring !== null) this.#leaveIfIdle(seat.retiring)
@@ -203,6 +225,7 @@ export class Pool {
     const { emit, isolate, settings } = this.#deps
     const { pid, why, calls, failure } = child
     emit({ name: 'child.ended', isolate, pid, why, code, signal, jobs: calls.size, error: failure?.message ?? null })
+    if (why !== 'recycled' && why !== 'stopped') this.#restarts++
     if (seat.retiring === child) seat.retiring = null
     if (seat.current === child) seat.current = null
     if (seat.next === child) {
@@ -253,12 +276,31 @@ export class Pool {
       if (next !== null && nowMs - next.startedMs > START_MS_MAX) next.kill('load')
       for (const child of [current, retiring]) if (child !== null && child.rssBytes > 2 * limit) child.kill('memory')
       if (current === null) continue
+      current.stopUnreadClocks(UNREAD_MS_MAX)
+      this.#lookAtFrozen(seat, current)
       const isIdle = current.calls.size === 0 && nowMs - current.busyMs > SPARE_IDLE_MS
       if (seat.isSpare && isIdle) current.leave('recycled')
       else if (current.rssBytes > limit) this.#replace(seat)
       if (seat.failures > 0 && nowMs - current.startedMs >= SETTLED_IN_MS) seat.failures = 0
     }
     this.#looking = ports.timers.after(LOOK_MS, () => this.#look())
+  }
+
+  /** A child that a signal has stopped for half a lease is ended: its jobs would wait as long as it does. One that computes is left alone. */
+  #lookAtFrozen(seat: Seat, { silentMs, pid }: Child): void {
+    const isFrozen = silentMs > FROZEN_LOOK_MS && pid !== null && isStopped(pid)
+    seat.frozenMs = isFrozen ? seat.frozenMs + LOOK_MS : 0
+    if (seat.frozenMs > this.#deps.settings.leaseMs / 2) seat.current!.kill('stuck')
+  }
+}
+
+/** Whether a signal has stopped the process (SIGSTOP). Known on Linux only. */
+function isStopped(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    return stat[stat.lastIndexOf(')') + 2] === 'T'
+  } catch {
+    return false
   }
 }
 

@@ -1,8 +1,9 @@
 // What a host and its children send each other. Payloads and results travel as JSON text: only the child reads a payload, and nobody reads a result.
 
 import type { Outcome } from '../core/decide.js'
-import { type ErrorCode, HoldfastError } from '../core/errors.js'
-import type { StoredError } from '../core/json.js'
+import type { RateLimitScope } from '../core/definition.js'
+import { type ErrorCode, HoldfastError, isHoldfastError } from '../core/errors.js'
+import { encodeError, type StoredError } from '../core/json.js'
 
 /** What a child is started with. */
 export interface ChildSetup {
@@ -13,6 +14,9 @@ export interface ChildSetup {
   /** The child ends itself when it holds more; null for no limit. */
   readonly killBytes: number | null
 }
+
+/** What a child ends itself by when it holds too much memory. Nothing else sends it, and it leaves no core file. */
+export const MEMORY_SIGNAL = 'SIGALRM'
 
 /** A job on its way to a child. */
 export interface SentJob {
@@ -29,6 +33,7 @@ export interface SentJob {
   readonly createdAtMs: number
   readonly tags: readonly string[]
   readonly trace: string | null
+  readonly group: string | null
 }
 
 export type ToChild =
@@ -77,6 +82,11 @@ export interface SentEnd {
   readonly outcome: Outcome | null
   readonly error: StoredError | null
   readonly isControl: boolean
+  /** Of a job that was told to wait: what its handler said about others. */
+  readonly scope?: RateLimitScope | null
+  readonly isOverload?: boolean
+  /** What the handler said that the attempt cost. */
+  readonly spent?: number | null
 }
 
 /** An error between processes. */
@@ -87,18 +97,28 @@ export interface SentError {
   readonly details: Readonly<Record<string, unknown>>
 }
 
+/** Never raises and never grows without end, whatever was thrown. */
 export function sendError(error: unknown): SentError {
-  const { name, message, code, details } = Object(error) as Record<string, unknown>
-  return {
-    name: typeof name === 'string' ? name : 'Error',
-    message: typeof message === 'string' ? message : String(error),
-    code: typeof code === 'string' ? code : null,
-    details: name === 'HoldfastError' ? (details as SentError['details']) : {},
-  }
+  const { name, message, code = null } = encodeError(error)
+  const details = isHoldfastError(error) ? error.details : {}
+  return { name, message, code, details }
 }
 
 /** The error as it was, as far as callers look at it: ours with its code, others with their name and code. */
 export function readError({ name, message, code, details }: SentError): Error {
   if (name === 'HoldfastError') return new HoldfastError(code as ErrorCode, message, { details })
   return Object.assign(new Error(message), { name, ...(code === null ? {} : { code }) })
+}
+
+// Handlers can send messages through the same channel, such as process.send('ready') for a process manager. Only those in this envelope are ours.
+const ENVELOPE = 'holdfast'
+
+/** A message of a child as it travels. */
+export function enclosed(message: FromChild): readonly unknown[] {
+  return [ENVELOPE, message]
+}
+
+/** The message of a child; null when it was sent by something else in it. */
+export function opened(message: unknown): FromChild | null {
+  return Array.isArray(message) && message[0] === ENVELOPE ? (message[1] as FromChild) : null
 }

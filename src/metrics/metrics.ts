@@ -1,15 +1,16 @@
 // Metrics of one process for Prometheus: what it does (process-metrics.ts), how its workers and its event loop are, and
 // what the store says (store-metrics.ts).
 
-import { Gauge, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { checkBoolean, checkKeys, checkName, checkWhole } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
-import { HoldfastError, show } from '../core/errors.js'
+import { invalidOption } from '../core/errors.js'
 import type { Ports } from '../core/ports.js'
 import type { Holdfast } from '../holdfast.js'
 import { systemPorts } from '../system-ports.js'
 import { VERSION } from '../version.js'
 import { EventLoop } from './event-loop.js'
+import { gaugesOf } from './gauges.js'
 import { BoundedNames } from './names.js'
 import { ProcessMetrics } from './process-metrics.js'
 import { StoreMetrics } from './store-metrics.js'
@@ -22,6 +23,8 @@ export interface MetricsOptions {
   /** Queues and types that get one whatever is seen first. Default those seen first. */
   readonly queues?: readonly string[]
   readonly types?: readonly string[]
+  /** Limits that get one, of up to `namesMax`. Default the first by name of those there are at the first look, then as they are made. */
+  readonly limits?: readonly string[]
   /** Whether this process also asks the store for depths, workers and health. Default true; one process that does is enough. */
   readonly store?: boolean
   /** How long an answer of the store is good for, at least '5s'. Default '10s'. */
@@ -30,7 +33,7 @@ export interface MetricsOptions {
   readonly ports?: Ports
 }
 
-const DEFAULTS = { namesMax: 50, queues: [], types: [], store: true, cache: '10s' } as const
+const DEFAULTS = { namesMax: 50, queues: [], types: [], limits: [], store: true, cache: '10s' } as const
 const CACHE_MS_MIN = 5_000
 const ACTIVITIES_MAX = 50
 
@@ -59,9 +62,10 @@ export function createMetrics(holdfast: Holdfast, options: MetricsOptions = {}):
   const queues = new BoundedNames(settings.namesMax, settings.queues)
   const types = new BoundedNames(settings.namesMax, settings.types)
   const activities = new BoundedNames(ACTIVITIES_MAX)
-  const own = new ProcessMetrics({ registry, queues, types, activities })
+  const limits = new BoundedNames(settings.namesMax, settings.limits)
+  const own = new ProcessMetrics({ registry, queues, types, limits, activities })
   const { ports, cacheMs } = settings
-  const store = settings.store ? new StoreMetrics({ source: holdfast, registry, queues, ports, cacheMs }) : null
+  const store = settings.store ? new StoreMetrics({ source: holdfast, registry, queues, limits, ports, cacheMs }) : null
   const surroundings = new Surroundings(holdfast, registry, ports)
   const unlisten = holdfast.on(own.hear)
   const close = () => {
@@ -86,17 +90,19 @@ interface MetricsSettings {
   readonly namesMax: number
   readonly queues: readonly string[]
   readonly types: readonly string[]
+  readonly limits: readonly string[]
   readonly store: boolean
   readonly cacheMs: number
   readonly ports: Ports
 }
 
 function resolveOptions(options: MetricsOptions): MetricsSettings {
-  checkKeys('createMetrics', options, ['namesMax', 'queues', 'types', 'store', 'cache', 'ports'])
+  checkKeys('createMetrics', options, ['namesMax', 'queues', 'types', 'limits', 'store', 'cache', 'ports'])
   return {
     namesMax: checkWhole('namesMax', options.namesMax ?? DEFAULTS.namesMax, 1, 1_000),
     queues: checkNames('queues', options.queues ?? DEFAULTS.queues),
     types: checkNames('types', options.types ?? DEFAULTS.types),
+    limits: checkNames('limits', options.limits ?? DEFAULTS.limits),
     store: checkBoolean('store', options.store ?? DEFAULTS.store),
     cacheMs: durationMs(options.cache ?? DEFAULTS.cache, { name: 'cache', minMs: CACHE_MS_MIN }),
     ports: options.ports ?? systemPorts,
@@ -105,7 +111,7 @@ function resolveOptions(options: MetricsOptions): MetricsSettings {
 
 function checkNames(what: string, names: readonly string[]): readonly string[] {
   if (Array.isArray(names) && names.length <= 1_000) return names.map((name) => checkName(`each of ${what}`, name))
-  throw new HoldfastError('invalid_option', `${what} must be an array of at most 1,000 names, got ${show(names)}`)
+  throw invalidOption(`${what} must be an array of at most 1,000 names`, names)
 }
 
 // The lag is that of a while; two scrapers must not take it from each other.
@@ -116,41 +122,42 @@ class Surroundings {
   readonly #holdfast: Holdfast
   readonly #ports: Ports
   readonly #loop = new EventLoop()
-  readonly #slots: Gauge
-  readonly #utilisation: Gauge
-  readonly #lag: Gauge<'stat'>
+  readonly #gauges: ReturnType<typeof makeGauges>
   #lagReadMs = Number.NEGATIVE_INFINITY
 
   constructor(holdfast: Holdfast, registry: Registry, ports: Ports) {
-    const registers = [registry]
     this.#holdfast = holdfast
     this.#ports = ports
-    const build = { name: 'holdfast_build_info', help: 'Always 1; its label says which version this is.' }
-    new Gauge({ ...build, labelNames: ['version'], registers }).set({ version: VERSION }, 1)
-    const slots = { name: 'holdfast_worker_slots', help: 'Jobs the workers of this process can run concurrently.' }
-    this.#slots = new Gauge({ ...slots, registers })
-    const utilisation = {
-      name: 'holdfast_worker_utilisation_ratio',
-      help: 'How many of those slots are taken, 0 to 1.',
-    }
-    this.#utilisation = new Gauge({ ...utilisation, registers })
-    const lag = { name: 'holdfast_event_loop_lag_seconds', help: 'How late the event loop was since the last reading.' }
-    this.#lag = new Gauge({ ...lag, labelNames: ['stat'], registers })
+    this.#gauges = makeGauges(registry)
+    this.#gauges.build.set({ version: VERSION }, 1)
   }
 
   refresh(): void {
     const workers = this.#holdfast.localWorkers
     const slots = workers.reduce((sum, worker) => sum + worker.concurrency, 0)
     const running = workers.reduce((sum, worker) => sum + worker.running, 0)
-    this.#slots.set(slots)
-    this.#utilisation.set(slots === 0 ? 0 : running / slots)
+    const gauges = this.#gauges
+    gauges.slots.set(slots)
+    gauges.utilisation.set(slots === 0 ? 0 : running / slots)
+    gauges.children.set(workers.reduce((sum, worker) => sum + (worker.children?.running ?? 0), 0))
     const nowMs = this.#ports.clock.monotonic()
     if (nowMs - this.#lagReadMs < LAG_MS) return
     this.#lagReadMs = nowMs
-    for (const [stat, seconds] of Object.entries(this.#loop.read())) this.#lag.set({ stat }, seconds)
+    for (const [stat, seconds] of Object.entries(this.#loop.read())) gauges.lag.set({ stat }, seconds)
   }
 
   close(): void {
     this.#loop.stop()
+  }
+}
+
+function makeGauges(registry: Registry) {
+  const gauge = gaugesOf(registry)
+  return {
+    build: gauge('build_info', 'Always 1; its label says which version this is.', ['version']),
+    slots: gauge('worker_slots', 'Jobs the workers of this process can run concurrently.'),
+    utilisation: gauge('worker_utilisation_ratio', 'How many of those slots are taken, 0 to 1.'),
+    children: gauge('children', 'Children of those workers that are ready to run handlers.'),
+    lag: gauge('event_loop_lag_seconds', 'How late the event loop was since the last reading.', ['stat']),
   }
 }

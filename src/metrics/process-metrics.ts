@@ -1,7 +1,8 @@
 // What this process does, counted as it happens.
 
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, Histogram, type Registry } from 'prom-client'
 import type { HoldfastEvent } from '../core/events.js'
+import { gaugesOf } from './gauges.js'
 import { CountedJobs } from './job-counts.js'
 import type { BoundedNames } from './names.js'
 
@@ -14,6 +15,7 @@ export interface ProcessMetricsDeps {
   readonly registry: Registry
   readonly queues: BoundedNames
   readonly types: BoundedNames
+  readonly limits: BoundedNames
   /** Parts of the library that a failure of the store was noticed in. */
   readonly activities: BoundedNames
 }
@@ -45,7 +47,7 @@ export class ProcessMetrics {
   }
 
   #listen(): Listeners {
-    const { promoted, extended, fired, late, broken, failures, blocked } = this.#metrics
+    const { promoted, extended, fired, late, broken, failures, blocked, endedChildren, repaired, full } = this.#metrics
     const jobs = this.#jobs
     return {
       'enqueue.answered': (event) => this.#enqueued(event),
@@ -62,7 +64,10 @@ export class ProcessMetrics {
       'schedule.late': ({ count }) => late.inc(count),
       'schedule.broken': () => broken.inc(),
       'store.failed': ({ during }) => failures.inc({ during: this.#deps.activities.of(during) }),
+      'child.ended': ({ isolate, why }) => endedChildren.inc({ isolate, reason: why }),
       'loop.blocked': ({ forMs }) => blocked.inc(forMs / 1_000),
+      'flow.repaired': ({ count }) => repaired.inc(count),
+      'queue.full': ({ queue, count }) => full.inc({ queue: this.#deps.queues.of(queue) }, count),
     }
   }
 
@@ -103,7 +108,9 @@ export class ProcessMetrics {
     if (waitMs !== null) this.#metrics.waitSeconds.observe({ queue: name }, waitMs / 1_000)
   }
 
-  #ended({ id, type, ranMs }: EventOf<'job.ended'>): void {
+  #ended({ id, type, ranMs, scope, limit }: EventOf<'job.ended'>): void {
+    const named = limit === undefined ? '' : this.#deps.limits.of(limit)
+    if (scope !== undefined) this.#metrics.rateLimited.inc({ scope, limit: named })
     if (ranMs === null) return
     this.#running.delete(id)
     this.#metrics.runSeconds.observe({ type: this.#deps.types.of(type) }, ranMs / 1_000)
@@ -144,21 +151,28 @@ function makeMetrics(registry: Registry) {
     late: counter('schedules_late_total', 'Firings more than 15 s after their time; counted once a minute.'),
     broken: counter('schedules_broken_total', 'Schedules found unreadable.'),
     failures: counter('store_failures_total', 'Calls of the store that failed.', ['during']),
+    endedChildren: counter('children_ended_total', 'Children that ran handlers and ended, by the reason.', [
+      'isolate',
+      'reason',
+    ]),
     blocked: counter(
       'event_loop_blocked_seconds_total',
       'Time the event loop stood still, counting stops of 2 s or longer.',
     ),
+    rateLimited: counter('rate_limited_total', 'Attempts that were told to wait, by what waits with them.', [
+      'scope',
+      'limit',
+    ]),
+    full: counter('queue_full_total', 'Enqueues that were refused, or wait, because their queue or group is full.', [
+      'queue',
+    ]),
+    repaired: counter('flow_repaired_total', 'Groups that no claim would have looked at; it stays 0.'),
     enqueueSeconds: histogram('enqueue_duration_seconds', 'From an enqueue call to its durable answer.', CALL_BUCKETS),
     claimSeconds: histogram('claim_duration_seconds', 'From asking for jobs to having leased some.', CALL_BUCKETS),
     waitSeconds: histogram('job_wait_seconds', 'From enqueue to the start of the first attempt.', JOB_BUCKETS, [
       'queue',
     ]),
     runSeconds: histogram('job_run_seconds', 'Time in the handler, of every attempt.', JOB_BUCKETS, ['type']),
-    inFlight: new Gauge({
-      name: 'holdfast_jobs_in_flight',
-      help: 'Jobs whose handlers run in this process.',
-      labelNames: ['queue'],
-      registers,
-    }),
+    inFlight: gaugesOf(registry)('jobs_in_flight', 'Jobs whose handlers run in this process.', ['queue']),
   }
 }

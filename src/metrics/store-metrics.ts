@@ -1,12 +1,15 @@
 // What the store says: how much is where, who works, how the database is. Asked for at most once in a while, however often
 // it is scraped, and never waited for long: a scrape must not be one more load on a store in trouble.
 
-import { Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { Health } from '../client/look.js'
 import type { Duration } from '../core/duration.js'
-import type { WorkerView } from '../core/job.js'
+import type { FlowCounts } from '../core/flow/counts.js'
 import { type Horizon, type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
 import { type Ports, sleep } from '../core/ports.js'
+import type { WorkerView } from '../core/views.js'
+import { FlowGauges } from './flow-gauges.js'
+import { gaugesOf } from './gauges.js'
 import type { BoundedNames } from './names.js'
 
 /** How long one scrape waits for the store. */
@@ -23,12 +26,14 @@ interface StoreSource {
   overview(options: { readonly maxAge: Duration }): Promise<Overview>
   workers(): Promise<readonly WorkerView[]>
   health(): Promise<Health>
+  flowCounts(options: { readonly maxAge: Duration }): Promise<FlowCounts>
 }
 
 export interface StoreMetricsDeps {
   readonly source: StoreSource
   readonly registry: Registry
   readonly queues: BoundedNames
+  readonly limits: BoundedNames
   readonly ports: Ports
   /** How long an answer of the store is good for. */
   readonly cacheMs: number
@@ -38,12 +43,14 @@ export interface StoreMetricsDeps {
 export class StoreMetrics {
   readonly #deps: StoreMetricsDeps
   readonly #gauges: ReturnType<typeof makeGauges>
+  readonly #flow: FlowGauges
   #askedMs = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | null = null
 
   constructor(deps: StoreMetricsDeps) {
     this.#deps = deps
     this.#gauges = makeGauges(deps.registry)
+    this.#flow = new FlowGauges(deps)
   }
 
   /** Asks the store when the last answer is too old, and waits for it a moment at most. Never raises. */
@@ -68,16 +75,18 @@ export class StoreMetrics {
   async #ask(): Promise<void> {
     const { source } = this.#deps
     try {
-      const [overview, workers, health] = await Promise.all([
+      const [overview, workers, health, flow] = await Promise.all([
         source.overview({ maxAge: '1s' }),
         source.workers(),
         source.health(),
+        source.flowCounts({ maxAge: '1s' }),
       ])
       this.#forget()
       this.#gauges.up.set(1)
       this.#showQueues(overview.queues)
       this.#showWorkers(workers, overview.nowMs)
       this.#showHealth(health)
+      this.#flow.show(flow)
     } catch {
       // The calls that use the store report what is wrong with it.
       this.#forget()
@@ -87,6 +96,7 @@ export class StoreMetrics {
   // What is not known is not shown: a number that stands still looks like a queue that does.
   #forget(): void {
     for (const gauge of Object.values(this.#gauges)) gauge.reset()
+    this.#flow.reset()
     this.#gauges.up.set(0)
   }
 
@@ -130,8 +140,7 @@ export class StoreMetrics {
 }
 
 function makeGauges(registry: Registry) {
-  const gauge = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
-    new Gauge<Label>({ name: `holdfast_${name}`, help, labelNames, registers: [registry] })
+  const gauge = gaugesOf(registry)
   return {
     up: gauge('store_up', '1 when the store answered the last time it was asked.'),
     depth: gauge('queue_jobs', 'Jobs by queue and state.', ['queue', 'state']),

@@ -3,6 +3,7 @@
 
 import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
+import { asError } from '../core/errors.js'
 import type { HostCheck } from '../core/hosts.js'
 import type { RequestLog } from './app.js'
 import { checkOrigin } from './cross-site.js'
@@ -96,10 +97,6 @@ export class Answering {
       // A failing log must not fail the request.
     }
   }
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error))
 }
 
 /** The path below the base, or null for one that is not below it. */

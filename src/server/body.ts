@@ -1,5 +1,6 @@
 // Reads request bodies, with limits on size, time and nesting.
 
+import { isDeeperThan } from '../core/json.js'
 import { Refusal } from './problem.js'
 
 interface BodyLimits {
@@ -41,7 +42,9 @@ export async function readJson(request: Request, limits: BodyLimits, budget: Bod
   if (request.body === null) return undefined
   const text = await readText(request.body, limits, budget)
   if (text.trim() === '') return undefined
-  checkDepth(text, limits.depthMax)
+  if (isDeeperThan(limits.depthMax, text)) {
+    throw new Refusal(400, 'invalid_json', `the body is nested deeper than ${limits.depthMax} levels`)
+  }
   try {
     return JSON.parse(text)
   } catch {
@@ -95,21 +98,4 @@ function tooLarge(bytesMax: number): Refusal {
 
 function tooSlow(): Refusal {
   return new Refusal(408, 'request_timeout', 'the body took too long to arrive', { headers: { connection: 'close' } })
-}
-
-/** Raises for JSON that is nested too deeply. It runs before the parser, which would recurse into it. */
-function checkDepth(text: string, depthMax: number): void {
-  let depth = 0
-  let isInString = false
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index)
-    if (isInString) {
-      if (unit === 0x5c) index++
-      else if (unit === 0x22) isInString = false
-    } else if (unit === 0x22) isInString = true
-    else if (unit === 0x7d || unit === 0x5d) depth--
-    else if ((unit === 0x7b || unit === 0x5b) && ++depth > depthMax) {
-      throw new Refusal(400, 'invalid_json', `the body is nested deeper than ${depthMax} levels`)
-    }
-  }
 }

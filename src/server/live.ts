@@ -16,7 +16,7 @@ const RECHECK_MS = 2_000
 /** A stream whose rights could not be checked for this long ends. Its page connects again and is checked then. */
 const UNCHECKED_MS_MAX = 30_000
 const RETRY_AFTER = { headers: { 'retry-after': '10' } }
-/** Warnings and bulk actions are read on every third poll. */
+/** Warnings, bulk actions and limits are read on every third poll. */
 const POLLS_BETWEEN = 3
 
 /** One open stream. */
@@ -66,6 +66,7 @@ export class Live {
   #overviewText = ''
   #warningsText = ''
   #bulksText = ''
+  #limitsText = ''
   #eventId = 0
   #polls = 0
   #loop: Loop | null = null
@@ -170,27 +171,31 @@ export class Live {
 
   #schedule(loop: Loop, ms: number): void {
     loop.timer = setTimeout(async () => {
-      try {
-        await this.#poll()
-      } catch {
-        // The store is unavailable. Pages keep their stream and learn it from their own requests.
-      }
+      await this.#poll(loop)
       if (!loop.isOver) this.#schedule(loop, POLL_MS)
     }, ms)
     loop.timer.unref()
   }
 
-  async #poll(): Promise<void> {
+  async #poll(loop: Loop): Promise<void> {
+    const isWhole = this.#polls++ % POLLS_BETWEEN === 0
+    // Each by itself: one that fails or takes long keeps back none of the others. When the store is unavailable, pages keep their stream
+    // and learn it from their own requests.
+    const parts = [this.#pollOverview(loop)]
+    if (isWhole) parts.push(this.#pollWarnings(), this.#pollBulks(), this.#pollLimits())
+    await Promise.allSettled(parts)
+  }
+
+  async #pollOverview(loop: Loop): Promise<void> {
     const overview = await this.#holdfast.overview({ maxAge: '1s' })
+    // The last follower has left meanwhile. The next one, whenever it comes, must not get this as the newest.
+    if (loop.isOver) return
     const text = JSON.stringify(overview.queues)
     if (text !== this.#overviewText) {
       this.#overviewText = text
       this.#overview = { id: ++this.#eventId, value: overview }
       for (const follower of [...this.#followers]) this.#sendOverview(follower)
     }
-    if (this.#polls++ % POLLS_BETWEEN !== 0) return
-    await this.#pollWarnings()
-    await this.#pollBulks()
   }
 
   #sendOverview(follower: Follower): void {
@@ -229,6 +234,21 @@ export class Live {
     this.#bulksText = text
     const running = bulks.filter(({ state }) => state === 'running' || state === 'waiting').length
     for (const { stream, who } of [...this.#followers]) if (who.queues === null) stream.send('bulk', { running })
+  }
+
+  /** What changes by the second, such as how many run, pages read by themselves. */
+  async #pollLimits(): Promise<void> {
+    const limits = await this.#holdfast.limits()
+    const text = JSON.stringify(
+      limits.map(({ name, concurrency, adaptive, rate, origin, until, breaker }) => {
+        const { settings, position, forced, since } = breaker ?? {}
+        return [name, concurrency, adaptive, rate, origin, until, settings, position, forced, since]
+      }),
+    )
+    if (text === this.#limitsText) return
+    this.#limitsText = text
+    const open = limits.filter(({ breaker }) => breaker !== null && breaker.position !== 'closed').length
+    for (const { stream, who } of [...this.#followers]) if (who.queues === null) stream.send('limits', { open })
   }
 
   #ping(): void {

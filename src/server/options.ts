@@ -3,7 +3,7 @@
 import { BlockList, isIP } from 'node:net'
 import { checkBoolean, checkKeys, checkText, checkWhole } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
-import { HoldfastError, show } from '../core/errors.js'
+import { invalidOption } from '../core/errors.js'
 import type { KeyScope } from '../core/operating.js'
 import type { ServerEvent } from './log.js'
 import type { MaskPlace } from './redact.js'
@@ -195,10 +195,7 @@ export function isBasePath(path: string): boolean {
 function checkBasePath(value: unknown): string {
   const path = value === '/' ? '' : value
   if (typeof path === 'string' && path.length <= 200 && isBasePath(path)) return path
-  throw new HoldfastError(
-    'invalid_option',
-    `basePath must be '' or a path such as '/queue' without a slash at its end, got ${show(value)}`,
-  )
+  throw invalidOption(`basePath must be '' or a path such as '/queue' without a slash at its end`, value)
 }
 
 /** A secret that is too long to be guessed. */
@@ -211,15 +208,14 @@ function checkSecret(what: string, value: unknown): string {
   )
     return value
   // The message does not quote it: it is a secret, or was meant to be one.
-  throw new HoldfastError(
-    'invalid_option',
+  throw invalidOption(
     `${what} must be ${TOKEN_LENGTH_MIN} to 512 printable characters without spaces: make one with \`openssl rand -base64 32\``,
   )
 }
 
 function checkFunction<T>(what: string, value: T): T {
   if (typeof value === 'function') return value
-  throw new HoldfastError('invalid_option', `${what} must be a function, got ${show(value)}`)
+  throw invalidOption(`${what} must be a function`, value)
 }
 
 function resolveProxy(proxy: TrustedProxy): NonNullable<Settings['proxy']> {
@@ -228,7 +224,7 @@ function resolveProxy(proxy: TrustedProxy): NonNullable<Settings['proxy']> {
   const header = checkText('proxy.header', proxy.header, 100).toLowerCase()
   const { peers } = proxy
   if (!Array.isArray(peers) || peers.length === 0) {
-    throw new HoldfastError('invalid_option', `proxy.peers must list the proxy's addresses, got ${show(peers)}`)
+    throw invalidOption(`proxy.peers must list the proxy's addresses`, peers)
   }
   const list = new BlockList()
   for (const peer of peers) addPeer(list, peer)
@@ -247,7 +243,7 @@ function addPeer(list: BlockList, peer: unknown): void {
   const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
   const isWhole = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 'ipv6' ? 128 : 32))
   if (typeof peer !== 'string' || isIP(address) === 0 || !isWhole || rest.length > 0) {
-    throw new HoldfastError('invalid_option', `proxy.peers must be addresses or networks, got ${show(peer)}`)
+    throw invalidOption('proxy.peers must be addresses or networks', peer)
   }
   if (bits === undefined) list.addAddress(address, family)
   else list.addSubnet(address, Number(bits), family)

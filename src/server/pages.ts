@@ -74,7 +74,7 @@ function unpack(web: string): ReadonlyMap<string, PageFile> {
   return new Map(
     Object.entries(files).map(([path, content]) => [
       path,
-      { body: new Uint8Array(Buffer.from(content, 'base64')), type: TYPES[extname(path)]! },
+      { body: new Uint8Array(Buffer.from(content, 'utf8')), type: TYPES[extname(path)]! },
     ]),
   )
 }

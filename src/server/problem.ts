@@ -62,6 +62,13 @@ const STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   queue_not_empty: 409,
   too_many_queues: 409,
   too_many_schedules: 409,
+  too_many_limits: 409,
+  too_many_tracks: 409,
+  limit_unknown: 422,
+  limit_not_found: 404,
+  limit_in_use: 409,
+  queue_full: 429,
+  group_full: 429,
 }
 
 const RETRY_AFTER_S = '2'
@@ -71,7 +78,10 @@ export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (!isHoldfastError(error)) return new Refusal(500, 'internal', 'an internal error')
   const status = STATUS[error.code]
-  if (status !== undefined) return new Refusal(status, error.code, error.message, { details: error.details })
+  if (status !== undefined) {
+    const headers = status === 429 ? { 'retry-after': RETRY_AFTER_S } : {}
+    return new Refusal(status, error.code, error.message, { details: error.details, headers })
+  }
   return new Refusal(503, error.code, STORE_WORDS[error.code] ?? 'the store cannot serve this now', {
     headers: { 'retry-after': RETRY_AFTER_S },
   })

@@ -90,7 +90,7 @@ interface RouteSpec<
   Query extends z.ZodObject,
   Body extends z.ZodType,
   Answers extends Route['answers'],
-> extends Pick<Route, 'method' | 'path' | 'name' | 'summary'>,
+> extends Pick<Route, 'name' | 'summary'>,
     Partial<Pick<Route, 'isBatch' | 'isCostly'>> {
   readonly params?: Params
   readonly query?: Query
@@ -101,15 +101,18 @@ interface RouteSpec<
   ) => Promise<Answer<BodyOf<Answers>>>
 }
 
-/** Makes a route. The compiler holds its answer to its schemas. */
+/** Makes a route for requests such as 'GET /v1/jobs/{id}'. The compiler holds its answer to its schemas. */
 export function route<
   Answers extends Route['answers'],
   Params extends z.ZodObject = z.ZodObject,
   Query extends z.ZodObject = z.ZodObject,
   Body extends z.ZodType = z.ZodType,
->(spec: RouteSpec<Params, Query, Body, Answers>): Route {
+>(requests: `${Route['method']} /${string}`, spec: RouteSpec<Params, Query, Body, Answers>): Route {
+  const [method, path] = requests.split(' ') as [Route['method'], string]
   return {
     ...spec,
+    method,
+    path,
     needs: needsOf(spec.name),
     params: spec.params ?? null,
     query: spec.query ?? null,

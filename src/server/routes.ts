@@ -3,6 +3,7 @@
 import type { Route } from './route.js'
 import { accessRoutes } from './routes/access.js'
 import { bulkRoutes } from './routes/bulk.js'
+import { flowRoutes } from './routes/flow.js'
 import { jobRoutes } from './routes/jobs.js'
 import { queueRoutes } from './routes/queues.js'
 import { scheduleRoutes } from './routes/schedules.js'
@@ -11,6 +12,7 @@ import { systemRoutes } from './routes/system.js'
 export const ROUTES: readonly Route[] = [
   ...systemRoutes,
   ...queueRoutes,
+  ...flowRoutes,
   ...jobRoutes,
   ...bulkRoutes,
   ...scheduleRoutes,

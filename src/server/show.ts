@@ -1,11 +1,15 @@
 // Turns what the library gives into what the HTTP API answers. Dates become ISO strings when they are written as JSON.
 
+import type { JobFlowStatus } from '../client/flow-calls.js'
 import type { ScheduleStatus } from '../client/schedules.js'
 import { parseCron } from '../core/cron.js'
 import { formatFilter } from '../core/filter-format.js'
-import type { JobView, WorkerView } from '../core/job.js'
+import { queueLimitName } from '../core/flow/job-flow.js'
+import type { BreakerView, LimitView } from '../core/flow/views.js'
 import { type BulkView, type DeadGroup, type Overview, WORKER_LIVE_MS } from '../core/operating.js'
+import type { JobView, WorkerView } from '../core/views.js'
 import { MASK, type MaskPlace, mask, secretPlaces } from './redact.js'
+import type * as flow from './schemas/flow.js'
 import type * as jobs from './schemas/jobs.js'
 import type * as operating from './schemas/operating.js'
 import type * as queues from './schemas/queues.js'
@@ -72,15 +76,7 @@ export function showSchedule(
 
 function nextTimes({ cron, zone }: ScheduleStatus, nowMs: number): readonly Date[] {
   try {
-    const parsed = parseCron(cron, zone)
-    const times: Date[] = []
-    let lastMs: number | null = nowMs
-    while (times.length < NEXT_RUNS) {
-      lastMs = parsed.next(lastMs)
-      if (lastMs === null) break
-      times.push(new Date(lastMs))
-    }
-    return times
+    return parseCron(cron, zone).following(nowMs, NEXT_RUNS)
   } catch {
     // An older version wrote an expression that this one cannot read. The warnings report it.
     return []
@@ -96,4 +92,27 @@ export function showWorker(worker: WorkerView, who: Who, nowMs: number): Shown<o
   // A type does not tell its queue, so they are hidden from callers limited to some queues.
   const types = who.queues === null ? worker.types : null
   return { ...worker, queues, types, jobs, heartbeatAgeMs, live: heartbeatAgeMs <= WORKER_LIVE_MS }
+}
+
+/** A limit. Callers limited to some queues don't see its counts, nor who moved its breaker: jobs of other queues may share it. */
+export function showLimit(limit: LimitView, who: Who): Shown<flow.Limit> {
+  const { breaker } = limit
+  const shown = breaker === null ? null : showBreaker(breaker)
+  const isOwn = who.queues === null || who.queues.some((queue) => queueLimitName(queue) === limit.name)
+  if (isOwn) return { ...limit, breaker: shown }
+  return { ...limit, running: null, tokens: null, breaker: shown === null ? null : withoutCounts(shown) }
+}
+
+/** A breaker nobody has reported to has been closed since ever. */
+function showBreaker(breaker: BreakerView): Shown<flow.Breaker> {
+  return { ...breaker, since: breaker.since.getTime() === 0 ? null : breaker.since }
+}
+
+function withoutCounts(breaker: Shown<flow.Breaker>): Shown<flow.Breaker> {
+  const hidden = { ok: null, failed: null }
+  return { ...breaker, ...hidden, history: breaker.history.map((change) => ({ ...change, ...hidden, by: null })) }
+}
+
+export function showJobFlow({ flow, group, limits }: JobFlowStatus, who: Who): Shown<flow.JobFlowView> {
+  return { flow, group, limits: limits.map(({ waitMs, ...limit }) => ({ ...showLimit(limit, who), waitMs })) }
 }

@@ -10,46 +10,39 @@ const PATIENCE_MS = 3_000
 /** No job has this id: reading it costs one index lookup and no row. */
 const NOBODY = '00000000-0000-7000-8000-000000000000'
 
-interface Kept<T> {
-  readonly untilMs: number
-  readonly value: Promise<T>
+/** What `compute` gives, computed at most once in `keptMs` for all who ask. A failure is forgotten, unless it is kept too. */
+export function remembered<T>(
+  compute: () => Promise<T>,
+  { keptMs, now, keepFailures = false }: { keptMs: number; now: () => number; keepFailures?: boolean },
+): () => Promise<T> {
+  let kept: { readonly untilMs: number; readonly value: Promise<T> } | null = null
+  return () => {
+    if (kept === null || kept.untilMs <= now()) {
+      kept = { untilMs: now() + keptMs, value: compute() }
+      kept.value.catch(() => {
+        if (!keepFailures) kept = null
+      })
+    }
+    return kept.value
+  }
 }
 
 export class StoreFacts {
   readonly #holdfast: Client
-  readonly #now: () => number
-  #health: Kept<Health> | null = null
-  #ready: Kept<void> | null = null
+  /** The store's health; at most half a minute old. */
+  readonly health: () => Promise<Health>
+  /** Resolves when the store answers in time. Concurrent calls share one query. */
+  readonly ready: () => Promise<void>
 
   constructor(holdfast: Client, now: () => number) {
     this.#holdfast = holdfast
-    this.#now = now
-  }
-
-  /** The store's health; at most half a minute old. */
-  health(): Promise<Health> {
-    if (this.#health === null || this.#health.untilMs <= this.#now()) {
-      const value = this.#holdfast.health()
-      this.#health = { untilMs: this.#now() + HEALTH_MS, value }
-      value.catch(() => {
-        this.#health = null
-      })
-    }
-    return this.#health.value
+    this.health = remembered(() => holdfast.health(), { keptMs: HEALTH_MS, now })
+    this.ready = remembered(() => this.#probe(), { keptMs: READY_MS, now, keepFailures: true })
   }
 
   /** The store's time in milliseconds, as far as it is known here. */
   async nowMs(): Promise<number> {
     return Date.now() + (await this.health()).clockOffsetMs
-  }
-
-  /** Resolves when the store answers in time. Concurrent calls share one query. */
-  ready(): Promise<void> {
-    if (this.#ready === null || this.#ready.untilMs <= this.#now()) {
-      this.#ready = { untilMs: this.#now() + READY_MS, value: this.#probe() }
-      this.#ready.value.catch(() => {})
-    }
-    return this.#ready.value
   }
 
   async #probe(): Promise<void> {

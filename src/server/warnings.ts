@@ -4,15 +4,19 @@ import type { Client } from '../client/client.js'
 import type { Health } from '../client/look.js'
 import type { ScheduleStatus } from '../client/schedules.js'
 import { showMs } from '../core/duration.js'
+import type { LimitView, StoppedGroup } from '../core/flow/views.js'
 import { describeHorizon } from '../core/horizon.js'
-import type { WorkerView } from '../core/job.js'
 import { type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
 import { LATE_AFTER_MS } from '../core/schedule.js'
+import type { WorkerView } from '../core/views.js'
 import type { Warning } from './schemas/operating.js'
-import type { StoreFacts } from './store-facts.js'
+import { remembered, type StoreFacts } from './store-facts.js'
 
 const KEPT_MS = 4_000
 const WARNINGS_MAX = 100
+const STOPPED_MAX = 100
+/** So many groups of a queue are reported one by one. */
+const STOPPED_SHOWN = 3
 /** A job that has been ready for longer than this is reported. */
 const OLDEST_AGE_S = 300
 const HORIZON_MS = 60_000
@@ -23,34 +27,24 @@ const HEARTBEAT_GAP_MS = 600_000
 export class WarningBoard {
   readonly #holdfast: Client
   readonly #facts: StoreFacts
-  readonly #now: () => number
-  #kept: { readonly untilMs: number; readonly value: Promise<readonly Warning[]> } | null = null
+  readonly read: () => Promise<readonly Warning[]>
 
   constructor(holdfast: Client, facts: StoreFacts, now: () => number) {
     this.#holdfast = holdfast
     this.#facts = facts
-    this.#now = now
-  }
-
-  read(): Promise<readonly Warning[]> {
-    if (this.#kept === null || this.#kept.untilMs <= this.#now()) {
-      const value = this.#look()
-      this.#kept = { untilMs: this.#now() + KEPT_MS, value }
-      value.catch(() => {
-        this.#kept = null
-      })
-    }
-    return this.#kept.value
+    this.read = remembered(() => this.#look(), { keptMs: KEPT_MS, now })
   }
 
   async #look(): Promise<readonly Warning[]> {
-    const [overview, workers, schedules, health] = await Promise.all([
+    const [overview, workers, schedules, health, limits, stopped] = await Promise.all([
       this.#holdfast.overview({ maxAge: '1s' }),
       this.#holdfast.workers(),
       this.#holdfast.schedules(),
       this.#facts.health(),
+      this.#holdfast.limits(),
+      this.#holdfast.stoppedGroups({ limit: STOPPED_MAX }),
     ])
-    return warningsOf({ overview, workers, schedules, health })
+    return warningsOf({ overview, workers, schedules, health, limits, stopped })
   }
 }
 
@@ -59,12 +53,23 @@ interface Seen {
   readonly workers: readonly WorkerView[]
   readonly schedules: readonly ScheduleStatus[]
   readonly health: Health
+  readonly limits?: readonly LimitView[]
+  readonly stopped?: readonly StoppedGroup[]
 }
 
 /** The warnings for this state of the system, the worst first. */
-export function warningsOf({ overview, workers, schedules, health }: Seen): readonly Warning[] {
+export function warningsOf({
+  overview,
+  workers,
+  schedules,
+  health,
+  limits = [],
+  stopped = [],
+}: Seen): readonly Warning[] {
   const all = [
     ...ofStore(health),
+    ...limits.flatMap((limit) => [...ofLimit(limit, overview.nowMs)]),
+    ...ofStopped(stopped),
     ...overview.queues.flatMap((queue) => [...ofQueue(queue, overview.isExact)]),
     ...workers.flatMap((worker) => [...ofWorker(worker, overview.nowMs)]),
     ...schedules.flatMap((schedule) => [...ofSchedule(schedule, overview.nowMs)]),
@@ -108,6 +113,54 @@ function* ofQueue(queue: QueueOverview, isExact: boolean): Generator<Warning> {
       text: `${readable(died)} ${died === 1 ? 'job' : 'jobs'} of ${name} died in the last minute`,
       queue: name,
       next: 'Fix the cause, then requeue them',
+    }
+  }
+}
+
+function* ofLimit({ name, breaker }: LimitView, nowMs: number): Generator<Warning> {
+  if (breaker === null || breaker.position === 'closed') return
+  const { position, forced, since, probeAt, opens } = breaker
+  const about = { queue: null, limit: name } as const
+  const forMs = showMs(Math.max(0, nowMs - since.getTime()))
+  if (forced === 'open') {
+    yield {
+      code: 'breaker_forced',
+      level: 'note',
+      text: `the breaker of limit ${name} has been held open for ${forMs}: its jobs wait`,
+      ...about,
+      next: `Release it: holdfast limits release ${name}`,
+    }
+    return
+  }
+  const waitMs = probeAt === null ? 0 : probeAt.getTime() - nowMs
+  const when =
+    position === 'half_open' || waitMs <= 0 ? 'a few jobs try it out now' : `it is probed in ${showMs(waitMs)}`
+  yield {
+    code: 'breaker_open',
+    level: 'warning',
+    text: `the breaker of limit ${name} is open${opens > 1 ? ` for the ${ordinal(opens)} time in a row` : ''}: its jobs wait, ${when}`,
+    ...about,
+    next: 'Fix what these jobs call. It closes by itself when they succeed again',
+  }
+}
+
+function ordinal(number: number): string {
+  const ending = number % 100 > 10 && number % 100 < 14 ? 'th' : (['th', 'st', 'nd', 'rd'][number % 10] ?? 'th')
+  return `${readable(number)}${ending}`
+}
+
+function* ofStopped(stopped: readonly StoppedGroup[]): Generator<Warning> {
+  for (const queue of new Set(stopped.map((one) => one.queue))) {
+    const groups = stopped.filter((one) => one.queue === queue)
+    const named = groups.slice(0, STOPPED_SHOWN).map(({ group }) => JSON.stringify(group))
+    const more = groups.length > STOPPED_SHOWN ? ` and ${groups.length - STOPPED_SHOWN} more` : ''
+    const isOne = groups.length === 1
+    yield {
+      code: 'group_stopped',
+      level: 'warning',
+      text: `group${isOne ? '' : 's'} ${named.join(', ')}${more} of ${queue} stopped because a job died`,
+      queue,
+      next: `Requeue or discard the dead job, then resume the group${isOne ? '' : 's'}`,
     }
   }
 }

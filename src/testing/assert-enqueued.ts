@@ -4,8 +4,8 @@ import { AssertionError } from 'node:assert'
 import { type JobTarget, startingTerms } from '../client/prepare.js'
 import { checkKeys } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
-import type { JobSummary, JobView } from '../core/job.js'
 import type { JobState } from '../core/states.js'
+import type { JobSummary, JobView } from '../core/views.js'
 import type { Holdfast } from '../holdfast.js'
 
 const LOOKED_AT_MAX = 10_000

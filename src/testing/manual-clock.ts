@@ -1,4 +1,4 @@
-// A clock that stands still until it is told to go on, with timers that fire as it does.
+// A clock that stands still until a test advances it, with timers that fire as it does.
 
 import { checkWhole } from '../core/check.js'
 import { HoldfastError } from '../core/errors.js'

@@ -1,8 +1,9 @@
 // A whole queue for tests: the memory store, a clock in the test's hands, and everything else as in production.
 
 import type { Handler } from '../core/definition.js'
-import type { JobView } from '../core/job.js'
+import { given } from '../core/given.js'
 import type { Ports } from '../core/ports.js'
+import type { JobView } from '../core/views.js'
 import { type Holdfast, type HoldfastOptions, openHoldfast } from '../holdfast.js'
 import { memoryStore } from '../stores/memory/index.js'
 import { Upkeep } from '../upkeep/upkeep.js'
@@ -45,9 +46,9 @@ export async function testHoldfast(options: TestHoldfastOptions = {}): Promise<T
   const store = memoryStore({ clock })
   const holdfast = await openHoldfast(store, { ...others, ports, upkeep: false })
   // Stepped by drain, never started: nothing happens behind the test's back.
-  const retention = others.retention === undefined ? {} : { retention: others.retention }
+  const { retention } = others
   // A clock that is moved by hours is no outage here, so rescue does not wait for anybody.
-  const upkeep = new Upkeep({ store, ports, emit: () => {} }, { ...retention, hold: 0 })
+  const upkeep = new Upkeep({ store, ports, emit: () => {} }, { ...given({ retention }), hold: 0 })
   const close = () => holdfast.close()
   return {
     holdfast,

@@ -5,11 +5,11 @@ import type { Ports } from '../core/ports.js'
 import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
-// Batches of one turn: after them promote and the others have their say.
+// The most batches in one step: stopping waits for a step to end.
 const STEPS_MAX = 20
-// A paced action earns its next jobs meanwhile.
+// The wait for an action with a rate limit, which may do more jobs by then.
 const WAIT_MS = 250
-// With nothing to do: one that is asked for in this process nudges, one of another process is done there as well.
+// The wait with nothing to do. An action started in this process nudges this loop; one started elsewhere is done there too.
 const IDLE_WAIT_MS = 10_000
 
 export interface BulkDeps {
@@ -31,7 +31,7 @@ export async function stepBulks({ store, ports, emit }: BulkDeps): Promise<numbe
   return 0
 }
 
-/** True when an action waits for its pace. */
+/** True when an action waits because of its rate limit. */
 async function hasOpen(store: UpkeepStore): Promise<boolean> {
   return (await store.bulks(10)).some(({ state }) => state === 'waiting' || state === 'running')
 }

@@ -1,4 +1,4 @@
-// Durability: says when the server keeps less than was promised. Nothing fails then, until a crash shows it.
+// Durability: warns when the server's settings could lose accepted jobs in a crash. Nothing fails until such a crash.
 
 import { describeReduced } from '../core/durability.js'
 import type { Emit } from '../core/events.js'
@@ -6,7 +6,7 @@ import type { Ports } from '../core/ports.js'
 import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
-/** How often it is looked at, and said again while it lasts. */
+/** How often it is checked, and reported again while it lasts. */
 const LOOK_MS = 10 * 60_000
 
 /** Looks once, and returns how long to wait. */

@@ -3,9 +3,10 @@
 import { parseCron } from '../core/cron.js'
 import type { Emit } from '../core/events.js'
 import { idMaker } from '../core/id.js'
-import type { NewJob, Schedule } from '../core/job.js'
+import type { NewJob } from '../core/job.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
+import type { Schedule } from '../core/schedule.js'
 import { jobOfSchedule, LATE_AFTER_MS, ticksDue } from '../core/schedule.js'
 import type { DueSchedules, Fired, UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
@@ -14,13 +15,13 @@ const BATCH = 50
 const ROUNDS_MAX = 20
 // A round fires what was due when it began. One that takes longer ends, so that what became due meanwhile gets its turn.
 const ROUND_MS = 500
-// A stop waits for a step to end. The next step goes on immediately where there is more.
+// A stop waits for a step to end, so steps are short. If there is more to do, the next step follows immediately.
 const STEP_MS = 2_000
 const WAIT_MS = 10_000
 const WAIT_MS_MIN = 5
-const BROKEN_TOLD_AGAIN_MS = 60_000
+const BROKEN_AGAIN_MS = 60_000
 const BROKEN_MAX = 1_000
-const LATE_TOLD_AGAIN_MS = 60_000
+const LATE_AGAIN_MS = 60_000
 const LATE_QUEUES_MAX = 100
 
 type DueSchedule = DueSchedules['schedules'][number]
@@ -39,8 +40,8 @@ export class Fire {
   /** Schedules that cannot be read here, and when that was last reported. */
   readonly #broken = new Map<string, number>()
   /** Queues whose ticks are late: when that was last reported, and how many firings there were since. */
-  readonly #late = new Map<string, { toldMs: number; count: number }>()
-  /** The queue that was served last: the next round begins behind it. */
+  readonly #late = new Map<string, { reportedMs: number; count: number }>()
+  /** The queue that was served last. The next round begins with the queue after it. */
   #afterQueue = ''
   #storeNowMs = 0
 
@@ -66,7 +67,7 @@ export class Fire {
   async #round(): Promise<{ readonly nextMs: number; readonly hasMore: boolean }> {
     const { store, ports } = this.#deps
     const endMs = ports.clock.monotonic() + ROUND_MS
-    // Broken ones stay due: ask for as many more, so that they cannot crowd out the others.
+    // Broken schedules stay due. Ask for that many more, so that they do not take the place of others.
     const brokenCount = this.#broken.size
     const limit = BATCH + brokenCount
     const { schedules, nowMs, nextDueMs } = await store.due(limit, this.#afterQueue)
@@ -94,8 +95,8 @@ export class Fire {
     const { nextAtMs } = firing
     const answer = await this.#deps.store.fire({ name, expectedNextAtMs, ticks, nextAtMs })
     if (answer.fired) {
-      this.#tell(schedule, ticks, answer)
-      this.#tellLate(schedule, Math.round(nowMs - expectedNextAtMs))
+      this.#report(schedule, ticks, answer)
+      this.#reportLate(schedule, Math.round(nowMs - expectedNextAtMs))
     }
     return nextAtMs
   }
@@ -106,39 +107,39 @@ export class Fire {
       this.#broken.delete(schedule.name)
       return firing
     } catch (error) {
-      this.#tellBroken(schedule.name, error as Error)
+      this.#reportBroken(schedule.name, error as Error)
       return null
     }
   }
 
-  #tellLate({ name, queue }: DueSchedule, lateMs: number): void {
+  #reportLate({ name, queue }: DueSchedule, lateMs: number): void {
     if (lateMs <= LATE_AFTER_MS) return
     const nowMs = this.#deps.ports.clock.monotonic()
     if (this.#late.size >= LATE_QUEUES_MAX) this.#forgetLate(nowMs)
     const late = this.#late.get(queue)
     if (late === undefined && this.#late.size >= LATE_QUEUES_MAX) return
     const count = (late?.count ?? 0) + 1
-    const isTold = late !== undefined && nowMs - late.toldMs < LATE_TOLD_AGAIN_MS
-    this.#late.set(queue, isTold ? { ...late, count } : { toldMs: nowMs, count: 0 })
-    if (!isTold) this.#deps.emit({ name: 'schedule.late', schedule: name, queue, lateMs, count })
+    const isReported = late !== undefined && nowMs - late.reportedMs < LATE_AGAIN_MS
+    this.#late.set(queue, isReported ? { ...late, count } : { reportedMs: nowMs, count: 0 })
+    if (!isReported) this.#deps.emit({ name: 'schedule.late', schedule: name, queue, lateMs, count })
   }
 
   #forgetLate(nowMs: number): void {
-    for (const [queue, { toldMs }] of this.#late) {
-      if (nowMs - toldMs >= LATE_TOLD_AGAIN_MS) this.#late.delete(queue)
+    for (const [queue, { reportedMs }] of this.#late) {
+      if (nowMs - reportedMs >= LATE_AGAIN_MS) this.#late.delete(queue)
     }
   }
 
-  #tellBroken(name: string, error: Error): void {
+  #reportBroken(name: string, error: Error): void {
     const nowMs = this.#deps.ports.clock.monotonic()
-    const toldMs = this.#broken.get(name)
-    if (toldMs !== undefined && nowMs - toldMs < BROKEN_TOLD_AGAIN_MS) return
+    const reportedMs = this.#broken.get(name)
+    if (reportedMs !== undefined && nowMs - reportedMs < BROKEN_AGAIN_MS) return
     if (this.#broken.size >= BROKEN_MAX) this.#broken.clear()
     this.#broken.set(name, nowMs)
     this.#deps.emit({ name: 'schedule.broken', schedule: name, error })
   }
 
-  #tell({ name, queue }: Schedule, ticks: readonly { tickMs: number; job: NewJob }[], { jobs }: Fired): void {
+  #report({ name, queue }: Schedule, ticks: readonly { tickMs: number; job: NewJob }[], { jobs }: Fired): void {
     this.#deps.tally?.enqueued(queue, jobs.length)
     const made = new Set(jobs)
     for (const { tickMs, job } of ticks) {

@@ -10,7 +10,7 @@ import { jittered } from './loop.js'
 const LOOK_MS = 10_000
 /** From this age on it is worth a warning. */
 const HELD_MS = 15_000
-/** While it lasts it is said again this often. */
+/** While it lasts it is reported again this often. */
 const AGAIN_MS = 60_000
 
 /** The watch of one process. */

@@ -1,14 +1,14 @@
-// The audit log is kept for a year, or as long as was said, and goes in small bites from its oldest line on.
+// The audit log is kept for a year, or for `auditRetention`. Older lines are deleted in small batches, oldest first.
 
 import { isHoldfastError } from '../core/errors.js'
 import type { Ports } from '../core/ports.js'
 import type { UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
-/** Whatever their age: this number of lines is some gigabytes, and nobody reads that far back. */
+/** The most lines that are kept, whatever their age. These are some gigabytes, and nobody reads that far back. */
 const LINES_MAX = 10_000_000
 const WAIT_MS = 600_000
-/** While there are more to go. */
+/** The wait while there are more to delete. */
 const SOON_MS = 1_000
 
 interface PruneAuditDeps {
@@ -23,7 +23,7 @@ export async function pruneAuditOnce({ store, ports, keptMs }: PruneAuditDeps): 
     const lines = await store.pruneAudit({ keptMs, linesMax: LINES_MAX })
     return jittered(lines > 0 ? SOON_MS : WAIT_MS, ports)
   } catch (error) {
-    // Only the owner may: a worker with a role of its own leaves it to the processes that have more.
+    // Only the owner of the tables may delete lines. A process with fewer rights leaves it to the others.
     if (!isHoldfastError(error, 'access_denied')) throw error
     return jittered(WAIT_MS, ports)
   }

@@ -1,4 +1,4 @@
-// Prune: what has run out goes, and the days to come are prepared.
+// Prune: drops days past their retention and other expired rows, and prepares the partitions of the next days.
 
 import { isHoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
@@ -9,7 +9,7 @@ import { jittered } from './loop.js'
 const WAIT_MS = 60_000
 /** Between two pieces of a large day. */
 const GO_ON_MS = 250
-/** A day that is passed over is named again this often. */
+/** A postponed day is reported again this often. */
 const AGAIN_MS = 60 * 60_000
 
 export interface PruneDeps {
@@ -22,7 +22,7 @@ export interface PruneDeps {
 /** The pruning of one process. */
 export class Prune {
   readonly #deps: PruneDeps
-  /** When each day that is passed over was named last. */
+  /** When each postponed day was last reported. */
   #namedAtMs = new Map<string, number>()
 
   constructor(deps: PruneDeps) {
@@ -38,7 +38,7 @@ export class Prune {
       this.#name(postponed)
       if (!isDone) return jittered(GO_ON_MS, ports)
     } catch (error) {
-      // A role that may not do it now may not a second later either: it is said once a turn, not as often as for a lost store.
+      // A role without the right will not have it a second later. It is reported once a minute, not as often as a lost store.
       if (!isHoldfastError(error, 'access_denied')) throw error
       emit({ name: 'store.failed', during: 'prune', error })
     }

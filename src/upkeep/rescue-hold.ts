@@ -1,7 +1,7 @@
 // When rescue must wait. A lease that ran out usually means that its worker is gone. After an outage, or a jump of the
 // store's clock, it may only mean that a living worker could not extend: it gets the chance to do so first.
 
-/** What one look at the store's expired leases showed about the store itself. */
+/** What a query for expired leases showed about the store itself. */
 export interface Sight {
   /** This process's monotonic time. */
   readonly nowMs: number
@@ -17,7 +17,7 @@ export interface Hold {
 
 const JUMP_MS = 5_000
 
-/** Remembers the last looks, and says whether rescue may act. */
+/** Remembers the last query, and decides whether rescue may act. */
 export class RescueHold {
   readonly #holdMs: number
   /** Without contact for this long, leases may have run out that nobody could extend. */

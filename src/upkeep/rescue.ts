@@ -1,22 +1,22 @@
-// Rescue: a job whose worker let the lease run out is decided about like any failed attempt. It needs nothing but what the
-// store keeps: no definition, no handler.
+// Rescue: when a lease has expired, its job is settled like a failed attempt. The store has everything that is needed for that, so
+// any process can do it, without the job's definition or handler.
 
 import { decide, type Settlement } from '../core/decide.js'
 import { showMs } from '../core/duration.js'
 import type { Emit } from '../core/events.js'
-import type { ExpiredJob, SettledJob } from '../core/job.js'
+import type { SettledJob } from '../core/job.js'
 import type { SettleResult } from '../core/job-store.js'
 import type { StoredError } from '../core/json.js'
 import { resolveLimits } from '../core/limits.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
-import type { UpkeepStore } from '../core/upkeep-store.js'
+import type { ExpiredJob, UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 import { RescueHold } from './rescue-hold.js'
 
 const BATCH = 500
 const CALLS_MAX = 10
-// A killed worker's jobs go on within this time of their leases running out.
+// A killed worker's jobs are rescued within this time after their leases expire.
 const WAIT_MS = 2_000
 
 export interface RescueDeps {
@@ -33,7 +33,7 @@ export interface RescueDeps {
 export class Rescue {
   readonly #deps: RescueDeps
   readonly #hold: RescueHold
-  #isTold = false
+  #isReported = false
 
   constructor(deps: RescueDeps) {
     this.#deps = deps
@@ -56,11 +56,11 @@ export class Rescue {
       const { jobs, nowMs: storeNowMs, upMs } = await store.expired(BATCH)
       const hold = this.#hold.look({ nowMs: ports.clock.monotonic(), storeNowMs, upMs })
       if (hold === null) {
-        this.#isTold = false
+        this.#isReported = false
         return jobs.map((job) => decideExpired(job, storeNowMs, ports))
       }
-      if (jobs.length > 0 && !this.#isTold) {
-        this.#isTold = true
+      if (jobs.length > 0 && !this.#isReported) {
+        this.#isReported = true
         this.#deps.emit({ name: 'rescue.held', ...hold })
       }
       return []
@@ -85,13 +85,13 @@ export class Rescue {
     const byId = new Map(answers.map((answer) => [answer.id, answer]))
     for (const { job, settled } of decided) {
       const answer = byId.get(job.id)
-      // Lost: another process was first, or the worker extended after all.
+      // Lost: another process was first, or the worker has extended the lease meanwhile.
       if (answer?.result !== 'settled') continue
-      this.#tell(job, settled.settlement, answer)
+      this.#report(job, settled.settlement, answer)
     }
   }
 
-  #tell(job: ExpiredJob, settlement: Settlement, { state }: SettleResult): void {
+  #report(job: ExpiredJob, settlement: Settlement, { state }: SettleResult): void {
     const { id, type, queue, worker } = job
     if ('delayMs' in settlement && state === settlement.state) this.#deps.onDueIn(settlement.delayMs)
     const { crashes } = settlement
@@ -107,14 +107,15 @@ interface Decided {
 }
 
 function decideExpired(job: ExpiredJob, storeNowMs: number, { random }: Ports): Decided {
-  const { id, fence, queue, attempt, crashes, createdAtMs, started, idempotencyKey } = job
+  const { id, fence, queue, attempt, crashes, createdAtMs, started, idempotencyKey, flow } = job
   const limits = resolveLimits(job.limits, job.queueLimits)
   const settlement = decide({ attempt, crashes, createdAtMs, limits }, { kind: 'crashed', started }, storeNowMs, () =>
     random.float(),
   )
-  // A job whose handler never started has not failed: it is given back without a mark.
+  // A job whose handler never started has not failed, so it is given back without an error.
   const error = started ? workerLost(job) : null
-  return { job, settled: { id, fence, queue, settlement, result: null, error, ranMs: null, idempotencyKey } }
+  const settled = { id, fence, queue, settlement, result: null, error, ranMs: null, idempotencyKey }
+  return { job, settled: flow === undefined ? settled : { ...settled, flow } }
 }
 
 function workerLost({ worker, expiredMs }: ExpiredJob): StoredError {

@@ -1,13 +1,13 @@
-// What every process does for all of them, beside its own work:
+// The shared work that every process does beside its own:
 //
 //   promote.ts  timed jobs whose time has come become ready
-//   rescue.ts   jobs whose worker is gone are decided about, after living workers had their chance (rescue-hold.ts)
+//   rescue.ts   jobs with expired leases are settled; after an outage, living workers may extend theirs first (rescue-hold.ts)
 //   fire.ts     ticks of schedules become jobs
-//   bulk.ts     actions on many jobs go on, batch by batch
-//   sample.ts   how much is where is written down
-//   prune.ts    what has run out goes; of the audit log, prune-audit.ts
+//   bulk.ts     actions on many jobs are done, batch by batch
+//   sample.ts   the number of jobs in each state is recorded; flow-watch.ts tells which limits give no jobs
+//   prune.ts    old days and expired rows are dropped; prune-audit.ts does it for the audit log
 //
-// and horizon.ts and durability.ts watch what the server does to them.
+// horizon.ts and durability.ts warn about the server: old snapshots, and settings that could lose jobs.
 //
 // There is no leader: any process may do any step at any time, because each is bounded and doing it twice changes nothing.
 // So no process's death stops the others. Each step has its own loop (loop.ts).
@@ -21,6 +21,7 @@ import type { UpkeepStore } from '../core/upkeep-store.js'
 import { stepBulks } from './bulk.js'
 import { watchDurability } from './durability.js'
 import { Fire } from './fire.js'
+import { FlowWatch } from './flow-watch.js'
 import { HorizonWatch } from './horizon.js'
 import { jittered, Loop } from './loop.js'
 import { Promote } from './promote.js'
@@ -54,20 +55,31 @@ export interface UpkeepDeps {
   readonly tally?: TallySink
 }
 
+/** The steps, in the order of a tick, and about how long after the start the loop of each begins. Fire and rescue come before
+ *  promote, so that their jobs can be ready in the same round. Processes often start together, so steps that are not urgent
+ *  begin at different times. */
+const BEGINS_MS = {
+  fire: 0,
+  rescue: 1_000,
+  bulk: 2_000,
+  promote: 0,
+  sample: 3_000,
+  horizon: 4_000,
+  durability: 5_000,
+  prune: 5_000,
+  'prune audit': 30_000,
+} as const
+
+type StepName = keyof typeof BEGINS_MS
+
+const STEP_NAMES = Object.keys(BEGINS_MS) as StepName[]
+
 /** The upkeep of one process. */
 export class Upkeep {
   readonly #deps: UpkeepDeps
   readonly #promoter: Promote
-  readonly #promote: Loop
-  readonly #rescue: Loop
-  readonly #fire: Loop
-  readonly #bulk: Loop
-  readonly #sample: Loop
-  readonly #horizon: Loop
-  readonly #durability: Loop
-  readonly #prune: Loop
-  readonly #pruneAudit: Loop
-  readonly #steps: readonly (() => Promise<number>)[]
+  readonly #steps: Readonly<Record<StepName, () => Promise<number>>>
+  readonly #loops: Readonly<Record<StepName, Loop>>
 
   /** Checks the options. Nothing runs until `start()`. */
   constructor(deps: UpkeepDeps, options: UpkeepOptions = {}) {
@@ -82,87 +94,49 @@ export class Upkeep {
     this.#promoter = promoter
     const fire = new Fire(deps)
     const horizon = new HorizonWatch(deps)
+    const flow = new FlowWatch(deps)
     const prune = new Prune({ ...deps, retentionMs })
-    const steps = {
-      promote: () => promoter.step(),
-      rescue: () => rescue.step(),
+    this.#steps = {
       fire: () => fire.step(),
+      rescue: () => rescue.step(),
       bulk: () => stepBulks(deps),
-      sample: () => sampleOnce(deps),
+      promote: () => promoter.step(),
+      sample: () => sampleOnce(deps, flow),
       horizon: () => horizon.step(),
       durability: () => watchDurability(deps),
       prune: () => prune.step(),
-      pruneAudit: () => pruneAuditOnce({ ...deps, keptMs }),
+      'prune audit': () => pruneAuditOnce({ ...deps, keptMs }),
     }
-    // In the order of a tick: what is fired and rescued is ready in the same round when it can be.
-    this.#steps = [
-      steps.fire,
-      steps.rescue,
-      steps.bulk,
-      steps.promote,
-      steps.sample,
-      steps.horizon,
-      steps.durability,
-      steps.prune,
-      steps.pruneAudit,
-    ]
-    this.#promote = new Loop({ ...deps, name: 'promote', step: steps.promote })
-    this.#rescue = new Loop({ ...deps, name: 'rescue', step: steps.rescue })
-    this.#fire = new Loop({ ...deps, name: 'fire', step: steps.fire })
-    this.#bulk = new Loop({ ...deps, name: 'bulk', step: steps.bulk })
-    this.#sample = new Loop({ ...deps, name: 'sample', step: steps.sample })
-    this.#horizon = new Loop({ ...deps, name: 'horizon', step: steps.horizon })
-    this.#durability = new Loop({ ...deps, name: 'durability', step: steps.durability })
-    this.#prune = new Loop({ ...deps, name: 'prune', step: steps.prune })
-    this.#pruneAudit = new Loop({ ...deps, name: 'prune audit', step: steps.pruneAudit })
+    const loops = STEP_NAMES.map((name) => [name, new Loop({ ...deps, name, step: this.#steps[name] })])
+    this.#loops = Object.fromEntries(loops) as Record<StepName, Loop>
   }
 
   start(): void {
-    this.#promote.start(0)
-    this.#fire.start(0)
-    // Processes often start together; what is not urgent they begin apart.
-    this.#rescue.start(jittered(1_000, this.#deps.ports))
-    this.#bulk.start(jittered(2_000, this.#deps.ports))
-    this.#sample.start(jittered(3_000, this.#deps.ports))
-    this.#horizon.start(jittered(4_000, this.#deps.ports))
-    this.#durability.start(jittered(5_000, this.#deps.ports))
-    this.#prune.start(jittered(5_000, this.#deps.ports))
-    this.#pruneAudit.start(jittered(30_000, this.#deps.ports))
+    for (const name of STEP_NAMES) this.#loops[name].start(jittered(BEGINS_MS[name], this.#deps.ports))
   }
 
   /** Ends upkeep, and waits for steps in flight. */
   async stop(): Promise<void> {
-    const loops = [
-      this.#promote,
-      this.#rescue,
-      this.#fire,
-      this.#bulk,
-      this.#sample,
-      this.#horizon,
-      this.#durability,
-      this.#prune,
-      this.#pruneAudit,
-    ]
-    await Promise.all(loops.map((loop) => loop.stop()))
+    await Promise.all(Object.values(this.#loops).map((loop) => loop.stop()))
   }
 
-  /** Something of this process becomes due in this number of milliseconds: promote runs in time. */
+  /** A job of this process becomes due in this number of milliseconds. Promote will run by then. */
   nudge(dueInMs = 0): void {
-    this.#promote.nudge(this.#promoter.waitFor(Math.max(0, dueInMs)))
+    this.#loops.promote.nudge(this.#promoter.waitFor(Math.max(0, dueInMs)))
   }
 
-  /** A schedule was made or changed in this process: look immediately when it is due. */
+  /** A schedule was made or changed in this process. Fire runs immediately, to learn when it is due. */
   nudgeSchedules(): void {
-    this.#fire.nudge(0)
+    this.#loops.fire.nudge(0)
   }
 
-  /** A bulk action was asked for in this process: begin with it. */
+  /** A bulk action was started in this process. The bulk step runs immediately. */
   nudgeBulks(): void {
-    this.#bulk.nudge(0)
+    this.#loops.bulk.nudge(0)
   }
 
-  /** Every step once, for tests and for those who run upkeep by hand. Raises what the store raises. */
+  /** Runs every step once, for tests and for callers who run upkeep themselves. Raises what the store raises. */
   async tick(): Promise<void> {
-    for (const step of this.#steps) await step()
+    for (const name of STEP_NAMES) await this.#steps[name]()
   }
 }

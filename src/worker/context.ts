@@ -3,38 +3,14 @@
 import type { JobContext } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
-import type { Emit } from '../core/events.js'
-import type { JobStore, Queryable } from '../core/job-store.js'
+import { checkCost } from '../core/flow/resolve.js'
+import type { Queryable } from '../core/job-store.js'
 import { encodeResult } from '../core/json.js'
-import type { Clock } from '../core/ports.js'
-import type { JobTracer } from '../core/tracer.js'
 import type { FailableContext } from './current-job.js'
 import type { HeldJob } from './held-job.js'
-import type { Isolation } from './isolation.js'
 import { Notes, writeNotes } from './notes.js'
-import { SnoozeJob } from './outcome.js'
-import type { StoreTime } from './store-time.js'
-
-/** What running jobs share. */
-export interface RunScope {
-  readonly store: JobStore
-  readonly clock: Clock
-  readonly storeTime: StoreTime
-  readonly emit: Emit
-  readonly hasListeners: () => boolean
-  readonly random: () => number
-  readonly tracer: JobTracer | null
-  /** Where isolated handlers run; null when all run in this thread. */
-  readonly isolation: Isolation | null
-  /** What the store knows of a lease; asks until the store answers. */
-  readonly fateOf: (held: HeldJob) => Promise<'held' | 'settled' | 'lost'>
-  /** The handler of a job starts only now: its time counts from here. */
-  readonly onLateStart: (held: HeldJob) => void
-  /** The store said that a lease no longer holds. */
-  readonly onLost: (held: HeldJob) => void
-  /** Called once for each job when its settlement is known, or when it needs none. */
-  readonly onEnded: (held: HeldJob) => void
-}
+import { rateLimited, SnoozeJob } from './outcome.js'
+import type { RunScope } from './run.js'
 
 /** The context of one attempt. */
 export class RunContext implements JobContext, FailableContext {
@@ -80,6 +56,15 @@ export class RunContext implements JobContext, FailableContext {
     return this.#held.job.tags
   }
 
+  get group(): string | null {
+    return this.#held.job.flow?.group ?? null
+  }
+
+  /** Whether the job was lost with a worker before. */
+  get isSuspect(): boolean {
+    return this.#held.crashes > 0
+  }
+
   get trace(): string | null {
     return this.#held.job.trace
   }
@@ -100,6 +85,16 @@ export class RunContext implements JobContext, FailableContext {
 
   get snooze(): JobContext['snooze'] {
     return snooze
+  }
+
+  get rateLimited(): JobContext['rateLimited'] {
+    return rateLimited
+  }
+
+  get spent(): JobContext['spent'] {
+    return (cost) => {
+      this.#held.spent = checkCost(cost)
+    }
   }
 
   get complete(): JobContext['complete'] {
@@ -125,6 +120,8 @@ export class RunContext implements JobContext, FailableContext {
       error: null,
       ranMs: Math.round(this.#scope.clock.monotonic() - held.startedMs),
       idempotencyKey: job.idempotencyKey,
+      ...(job.flow === undefined ? {} : { flow: job.flow }),
+      ...(held.spent === null ? {} : { spent: held.spent }),
     } as const
     const [answer] = await this.#scope.store.settle([settled], { tx })
     if (answer?.result === 'settled') return

@@ -1,4 +1,6 @@
-// Claims jobs. One claim is in flight at a time. The fetcher is always in one state, and a claim always has a reason:
+// Claims jobs. ◄── stores/postgres/wake.ts, through the store's listener · next: stores/postgres/claim.ts
+//
+// One claim is in flight at a time. The fetcher is always in one state, and a claim always has a reason:
 //
 //   state     waits for                  a wake-up      its own enqueue  room for jobs  its timer
 //   stopped   start()                    –              –                –              –
@@ -20,11 +22,13 @@ import type { Emit } from '../core/events.js'
 import type { ClaimedJob, NewJob } from '../core/job.js'
 import type { Claim, JobStore } from '../core/job-store.js'
 import { PACES, Pace } from '../core/pace.js'
-import { type Ports, sleep, type Timer } from '../core/ports.js'
-import { isPlain, type Reservation } from '../core/reserve.js'
+import type { Ports, Timer } from '../core/ports.js'
+import type { Reservation } from '../core/reserve.js'
+import { ClaimQueues } from './claim-round.js'
 import { Hearing } from './hearing.js'
 import type { WorkerSettings } from './options.js'
-import { rotate, type Share, splitRoom, stillFull, takeTurns } from './shares.js'
+import { Reservations, type SentClaim } from './reservations.js'
+import { type Share, takeTurns } from './shares.js'
 import type { Slots } from './slots.js'
 import type { StoreTime } from './store-time.js'
 
@@ -42,8 +46,6 @@ const UNANNOUNCED_FACTOR = 8
 // A claim whose answer is lost leases jobs to no worker until their leases run out. After a failure the next claim asks for
 // no more than this, so that a store that answers too late does not lose a batch with every try.
 const PROBE_JOBS = 10
-const RESERVE_WAIT_MS = 10
-const REFILL_PART = 8
 
 export interface FetcherDeps {
   readonly store: JobStore
@@ -82,10 +84,8 @@ export class Fetcher {
   #timer: Timer | null = null
   /** Resolves when the claims in flight have been answered, and what they brought is in hand. */
   #inFlight: Promise<void> | null = null
-  readonly #reservations = new Set<Promise<void>>()
-  #turn = 0
-  /** Queues that were empty when they were last asked. */
-  readonly #dry = new Set<string>()
+  readonly #reservations: Reservations
+  readonly #queues: ClaimQueues
 
   constructor(deps: FetcherDeps) {
     const { handlers, pollMinMs, pollMaxMs } = deps.settings
@@ -94,6 +94,12 @@ export class Fetcher {
     this.#types = [...handlers.keys()]
     this.#poll = new Pace({ ...PACES.poll, minMs: pollMinMs, maxMs: pollMaxMs })
     this.#hearing = new Hearing(deps.mute)
+    this.#queues = new ClaimQueues(deps)
+    this.#reservations = new Reservations(deps, {
+      onClaimed: (jobs, claim) => this.#took(jobs, claim),
+      // A claim that was wanted meanwhile found no room.
+      onFailed: () => this.nudge(),
+    })
   }
 
   start(): void {
@@ -105,7 +111,7 @@ export class Fetcher {
   async stop(): Promise<void> {
     this.#state = 'stopped'
     this.#timer?.cancel()
-    await Promise.all([this.#inFlight, ...this.#reservations])
+    await Promise.all([this.#inFlight, this.#reservations.whenOver()])
   }
 
   /** There may be jobs in a queue. */
@@ -117,7 +123,8 @@ export class Fetcher {
 
   /** There may be room. Called after every job, so it is cheap when there is nothing to do. */
   nudge(): void {
-    if (this.#state === 'crowded') this.#want(this.#reason!)
+    const wanted = this.#state === 'crowded' ? this.#reason : this.#queues.flow.wantsClaim()
+    if (wanted !== null) this.#want(wanted)
   }
 
   /** There is a reason to claim: claims, or waits for what it has to wait for. */
@@ -177,7 +184,10 @@ export class Fetcher {
     // While few jobs come, each claim that brings one was worth it, and its age does not count.
     const worth = count > 0 ? Number.POSITIVE_INFINITY : null
     if (!isFull && reason !== 'poll') {
-      this.#pace.learn({ startedMs, endedMs, ageMs: this.#hearing.isMuted ? ageMs : worth })
+      // A queue whose jobs wait for a time is not empty, so the gap does not grow. But it counts: every wake-up would claim otherwise.
+      const isTimed = this.#queues.flow.waitMs !== null
+      const found = this.#hearing.isMuted ? ageMs : worth
+      this.#pace.learn({ startedMs, endedMs, ageMs: isTimed && found === null ? Number.POSITIVE_INFINITY : found })
     }
     if (count > 0) this.#poll.reset()
     if (count > 0 && reason === 'poll') this.#poll.cap(Math.max(pollMinMs, pollMaxMs / UNANNOUNCED_FACTOR))
@@ -189,62 +199,42 @@ export class Fetcher {
     const reason = isFull ? 'backlog' : this.#reason
     this.#state = 'idle'
     if (reason !== null) this.#want(reason)
-    else if (this.#hearing.isMuted) this.#rest('idle', this.#pace.waitMs(this.#nowMs()), 'follow')
+    else if (this.#hearing.isMuted) this.#restAtMost(this.#pace.waitMs(this.#nowMs()), 'follow')
     else {
       const jitter = 0.5 + this.#deps.ports.random.float() / 2
-      this.#rest('idle', Math.ceil(this.#poll.waitMs(this.#nowMs()) * jitter), 'poll')
+      this.#restAtMost(Math.ceil(this.#poll.waitMs(this.#nowMs()) * jitter), 'poll')
     }
+  }
+
+  /** Rests; less long when jobs under flow control wait for an earlier time. */
+  #restAtMost(waitMs: number, reason: Reason): void {
+    const flowMs = this.#queues.flow.waitMs ?? waitMs
+    this.#rest('idle', Math.min(flowMs, waitMs), flowMs < waitMs ? 'backlog' : reason)
   }
 
   /** Claims once from every queue, and once more from those that gave their whole share, while there is room. */
   async claimRound(): Promise<Round> {
-    const { settings } = this.#deps
-    let unasked = rotate(settings.queues, this.#turn++)
-    let full: string[] = []
-    let isRefill = false
+    const round = this.#queues.beginRound(this.#room())
     let count = 0
     let ageMs: number | null = null
-    const roomAtFirst = this.#room()
-    for (let room = this.#room(); room > 0; room = this.#room()) {
-      if (unasked.length === 0) {
-        // A queue that never runs empty must not keep the round from ending: the others get their turn again in the next.
-        if (isRefill || full.length === 0 || full.length === settings.queues.length) break
-        // Not worth another round trip for less than an eighth of the room.
-        if (room * REFILL_PART < roomAtFirst) break
-        isRefill = true
-        unasked = full
-        full = []
-      }
-      const shares = splitRoom(unasked, room, this.#dry)
-      const asked = shares.filter(({ limit }) => limit > 0)
-      const { jobs, waitedMs } = await this.#claim(asked, room)
+    for (let asked = round.next(this.#room()); asked !== null; asked = round.next(this.#room())) {
+      const claim = await this.#claim(asked)
       this.#contact.found()
-      count += jobs.length
-      if (waitedMs !== null) ageMs = Math.max(ageMs ?? 0, waitedMs)
-      full.push(...stillFull(asked, jobs))
-      this.#learnDry(asked, jobs)
-      // With less room than queues the last of them are asked when the first have nothing.
-      unasked = unasked.slice(asked.length)
+      count += claim.jobs.length
+      if (claim.waitedMs !== null) ageMs = Math.max(ageMs ?? 0, claim.waitedMs)
+      round.answered(asked, claim)
     }
-    return { count, ageMs, isFull: unasked.length + full.length > 0 }
-  }
-
-  #learnDry(asked: readonly Share[], jobs: readonly ClaimedJob[]): void {
-    if (asked.length === 1) return
-    const given = new Set(jobs.map(({ queue }) => queue))
-    for (const { queue } of asked) {
-      if (given.has(queue)) this.#dry.delete(queue)
-      else this.#dry.add(queue)
-    }
+    return { count, ageMs, isFull: round.isFull }
   }
 
   #room(): number {
     return Math.min(this.#deps.slots.room(), this.#contact.isLost ? PROBE_JOBS : Number.POSITIVE_INFINITY)
   }
 
-  async #claim(shares: readonly Share[], asked: number): Promise<Claim> {
+  async #claim(shares: readonly Share[]): Promise<Claim> {
     const { store, settings, slots, storeTime, workerId } = this.#deps
     const sentMs = this.#nowMs()
+    const asked = shares.reduce((sum, { limit }) => sum + limit, 0)
     const answer = store.claim({
       queues: shares,
       types: this.#types,
@@ -259,7 +249,7 @@ export class Fetcher {
     return claim
   }
 
-  #took(jobs: readonly ClaimedJob[], { asked, sentMs }: { readonly asked: number; readonly sentMs: number }): void {
+  #took(jobs: readonly ClaimedJob[], { asked, sentMs }: SentClaim): void {
     const { slots, hasListeners, emit, onAdmitted } = this.#deps
     if (hasListeners()) {
       emit({ name: 'job.claimed', count: jobs.length, asked, tookMs: this.#nowMs() - sentMs })
@@ -269,46 +259,14 @@ export class Fetcher {
     onAdmitted()
   }
 
-  /** Resolves when the claims in flight have been answered, after `RESERVE_WAIT_MS` at most; null when there are none, or no idle slot. */
+  /** Resolves when the claims in flight have been answered, or after a few milliseconds; null when there is no such claim or idle slot. */
   claimInFlight(): Promise<void> | null {
-    const { slots, ports } = this.#deps
-    if (this.#inFlight === null || this.#contact.isLost || slots.idle() === 0) return null
-    const patience = new AbortController()
-    const answered = this.#inFlight.then(() => patience.abort())
-    return Promise.race([answered, sleep(ports.timers, RESERVE_WAIT_MS, patience.signal)])
+    return this.#inFlight === null || this.#contact.isLost ? null : this.#reservations.waitFor(this.#inFlight)
   }
 
   /** Reserves idle slots for the first of these jobs, which are about to be enqueued, when no job is known to wait before them. */
   reserve(jobs: readonly NewJob[]): Reservation | null {
-    const { slots, settings, workerId, storeTime } = this.#deps
-    if (this.#state !== 'idle') return null
-    const count = countTakeable(jobs, settings, slots.idle())
-    if (count === 0) return null
-    slots.reserve(count)
-    const sentMs = this.#nowMs()
-    let over: () => void = () => {}
-    const whenOver = new Promise<void>((resolve) => {
-      over = resolve
-    })
-    this.#reservations.add(whenOver)
-    const end = (claimed: readonly ClaimedJob[]) => {
-      slots.reserve(-count)
-      this.#reservations.delete(whenOver)
-      over()
-      if (claimed.length === 0) {
-        // A claim that was wanted meanwhile found no room.
-        this.nudge()
-        return
-      }
-      storeTime.learn(claimed[0]!.createdAtMs)
-      this.#took(claimed, { asked: count, sentMs })
-      slots.pump()
-    }
-    return {
-      claim: { worker: workerId, leaseMs: settings.leaseMs, count },
-      claimed: end,
-      failed: () => end([]),
-    }
+    return this.#state === 'idle' ? this.#reservations.reserve(jobs) : null
   }
 
   #nowMs(): number {
@@ -318,17 +276,4 @@ export class Fetcher {
 
 function strongest(one: Reason | null, other: Reason): Reason {
   return one === null || REASONS.indexOf(other) > REASONS.indexOf(one) ? other : one
-}
-
-/** How many of the first jobs a worker of these settings may take as they are enqueued: of one queue, and known to it. */
-function countTakeable(jobs: readonly NewJob[], { queues, handlers }: WorkerSettings, idle: number): number {
-  const queue = jobs[0]?.queue
-  if (idle === 0 || queue === undefined || !queues.includes(queue)) return 0
-  let count = 0
-  while (count < jobs.length && count < idle) {
-    const job = jobs[count]!
-    if (job.queue !== queue || !isPlain(job) || !handlers.has(job.type)) break
-    count++
-  }
-  return count
 }

@@ -3,6 +3,7 @@
 
 import { existsSync } from 'node:fs'
 import { Worker as Thread } from 'node:worker_threads'
+import { brotliDecompressSync } from 'node:zlib'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit, HoldfastEvent } from '../core/events.js'
 import type { ExtenderSpec, JobStore } from '../core/job-store.js'
@@ -151,8 +152,12 @@ function threadSource(): { readonly source: URL | string; readonly isCode: boole
   const here = import.meta.url as string | undefined
   const file = here === undefined ? null : new URL('./heartbeat-thread.js', here)
   if (file !== null && existsSync(file)) return { source: file, isCode: false }
-  if (HEARTBEAT_CODE !== null) return { source: HEARTBEAT_CODE, isCode: true }
+  if (HEARTBEAT_CODE !== null) return { source: unpacked(HEARTBEAT_CODE), isCode: true }
   return { source: file ?? './heartbeat-thread.js', isCode: false }
+}
+
+function unpacked(code: string): string {
+  return brotliDecompressSync(Buffer.from(code, 'base64')).toString('utf8')
 }
 
 function isMissing(cause: unknown): boolean {

@@ -1,4 +1,4 @@
-// One claimed job in the hands of a worker, from its claim until its settlement is confirmed.
+// One claimed job that a worker holds, from its claim until its settlement is confirmed. ◄── slots.ts · next: run.ts
 
 import type { DecidedJob } from '../core/decide.js'
 import type { AbortCause, Handler } from '../core/definition.js'
@@ -8,8 +8,7 @@ import { type JobLimits, resolveLimits } from '../core/limits.js'
 import type { RemoteRun } from './isolation.js'
 import type { Notes } from './notes.js'
 
-/** waiting: prefetched. starting: has a slot, its handler not called yet. ended: its settlement is on its way, or none
- *  is needed. */
+/** waiting: prefetched. starting: has a slot, its handler not called yet. ended: its settlement is sent, or none is needed. */
 export type Phase = 'waiting' | 'starting' | 'running' | 'ended'
 
 const CODES: Readonly<Record<AbortCause, ErrorCode>> = {
@@ -41,7 +40,7 @@ export class HeldJob implements Lease, DecidedJob {
   startedMs = 0
   /** True once the handler was called. */
   hasRun = false
-  /** When somebody must look at it next: its timeout, then the end of its grace; monotonic. */
+  /** When deadlines.ts looks at it next: its timeout, then the end of its grace; monotonic. */
   deadlineMs: number = Number.POSITIVE_INFINITY
   isLost = false
   /** True once the handler called `complete()`: the store knows whether the job is settled, this process does not. */
@@ -50,10 +49,13 @@ export class HeldJob implements Lease, DecidedJob {
   /** The handler, while it runs in a child. */
   remote: RemoteRun | null = null
   settled: SettledJob | null = null
+  /** What the handler said that this attempt cost. */
+  spent: number | null = null
   /** True when the store refused the settlement and it goes without result and error. */
   isStripped = false
-  #abortCause: AbortCause | null = null
-  #abortReason: HoldfastError | null = null
+  /** Why its handler was told to stop, and the error that its signal carries. Only `abort` sets them. */
+  abortCause: AbortCause | null = null
+  abortReason: HoldfastError | null = null
   #controller: AbortController | null = null
 
   constructor(
@@ -75,29 +77,21 @@ export class HeldJob implements Lease, DecidedJob {
     this.leaseSlot = claim.leaseSlot
   }
 
-  get abortCause(): AbortCause | null {
-    return this.#abortCause
-  }
-
-  get abortReason(): HoldfastError | null {
-    return this.#abortReason
-  }
-
-  /** Made at its first use: most handlers never look at it. */
+  /** Made when it is first used: most handlers never use it. */
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController()
-      if (this.#abortReason !== null) this.#controller.abort(this.#abortReason)
+      if (this.abortReason !== null) this.#controller.abort(this.abortReason)
     }
     return this.#controller.signal
   }
 
   /** Tells the handler to stop. The first cause counts; returns false when there was one before. */
   abort(cause: AbortCause, message: string): boolean {
-    if (this.#abortCause !== null) return false
-    this.#abortCause = cause
-    this.#abortReason = new HoldfastError(CODES[cause], message, { details: { id: this.id, attempt: this.attempt } })
-    this.#controller?.abort(this.#abortReason)
+    if (this.abortCause !== null) return false
+    this.abortCause = cause
+    this.abortReason = new HoldfastError(CODES[cause], message, { details: { id: this.id, attempt: this.attempt } })
+    this.#controller?.abort(this.abortReason)
     this.remote?.abort()
     return true
   }

@@ -3,10 +3,9 @@
 import { showMs } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import { encodeError } from '../core/json.js'
-import type { RunScope } from './context.js'
 import { type Deadlines, GRACE_MS } from './deadlines.js'
 import type { HeldJob } from './held-job.js'
-import { conclude, letGo } from './run.js'
+import { conclude, letGo, type RunScope } from './run.js'
 
 /** Somebody asked to cancel the job: one that waits never starts, one that runs gets the signal and its grace. */
 export function cancelHeld(held: HeldJob, scope: RunScope, deadlines: Deadlines): void {

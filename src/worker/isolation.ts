@@ -1,6 +1,7 @@
 // How a worker has handlers run outside of its own thread. src/host provides it; the worker itself knows nothing of processes.
 
 import type { JobContext } from '../core/definition.js'
+import type { ChildrenView } from '../core/views.js'
 import type { HeldJob } from './held-job.js'
 import type { Verdict } from './outcome.js'
 
@@ -13,6 +14,8 @@ export interface Isolation {
   /** Runs the handler of a job and resolves with how it ended. Never rejects. Sets `held.remote` meanwhile. Calls `onLateStart` when the handler
    *  starts after a wait, during which no timeout may fire. */
   run(held: HeldJob, context: JobContext, onLateStart: () => void): Promise<RemoteEnd>
+  /** The children it has, for those who look at workers. */
+  readonly children: ChildrenView
   /** Ends everything it started. */
   stop(): Promise<void>
 }

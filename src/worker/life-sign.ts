@@ -2,9 +2,9 @@
 
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
-import type { WorkerBeat } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
+import type { WorkerBeat } from '../core/views.js'
 
 const BEAT_MS = 10_000
 

@@ -10,8 +10,10 @@ import { BATCH_MAX } from '../core/job-store.js'
 export interface WorkerOptions {
   /** The code the worker runs, one handler for each type. Jobs of other types are left for workers that know them. */
   readonly handlers: readonly Handler[]
-  /** The queues it takes jobs from, each getting its turn. Default: the queues of the handlers' definitions. */
-  readonly queues?: readonly string[]
+  /** The queues it takes jobs from: a list, each getting its turn, or an object with the weight of each, from 1 to 1,000. A queue of weight
+   *  6 starts six jobs for each one of weight 1, while both have jobs; what an empty queue leaves goes to the others. Default: the
+   *  queues of the handlers' definitions. */
+  readonly queues?: readonly string[] | Readonly<Record<string, number>>
   /** How many jobs run concurrently, from 1 to 4,096. Default 10. Handlers that wait for others want more; handlers that
    *  compute gain nothing beyond one and make each other late. */
   readonly concurrency?: number
@@ -41,6 +43,8 @@ export interface WorkerOptions {
 export interface WorkerSettings {
   readonly handlers: ReadonlyMap<string, Handler>
   readonly queues: readonly string[]
+  /** Null when all have the same. */
+  readonly weights: ReadonlyMap<string, number> | null
   readonly concurrency: number
   readonly prefetch: number
   readonly claimBatch: number
@@ -100,7 +104,7 @@ export function resolveWorkerOptions(options: WorkerOptions): WorkerSettings {
   })
   return {
     handlers,
-    queues: resolveQueues(options.queues, handlers),
+    ...resolveQueues(options.queues, handlers),
     concurrency,
     prefetch: checkWhole('prefetch', prefetch, 0, BATCH_MAX),
     claimBatch: checkWhole('claimBatch', options.claimBatch ?? WORKER_DEFAULTS.claimBatch, 1, BATCH_MAX),
@@ -157,15 +161,38 @@ function isHandler(value: unknown): value is Handler {
   return typeof run === 'function' && typeof definition === 'object' && typeof definition?.type === 'string'
 }
 
-function resolveQueues(queues: unknown, handlers: ReadonlyMap<string, Handler>): readonly string[] {
-  if (queues === undefined) return [...new Set([...handlers.values()].map(({ definition }) => definition.queue))]
-  if (!Array.isArray(queues) || queues.length === 0 || queues.length > QUEUES_MAX) {
-    throw new HoldfastError(
-      'invalid_option',
-      `queues must be an array of 1 to ${QUEUES_MAX} queue names, got ${show(queues)}`,
-    )
+function resolveQueues(
+  queues: unknown,
+  handlers: ReadonlyMap<string, Handler>,
+): Pick<WorkerSettings, 'queues' | 'weights'> {
+  if (typeof queues === 'object' && queues !== null && !Array.isArray(queues)) return resolveWeights(queues)
+  return { queues: resolveList(queues, handlers), weights: null }
+}
+
+const WEIGHT_MAX = 1_000
+
+function resolveWeights(queues: object): Pick<WorkerSettings, 'queues' | 'weights'> {
+  const entries = Object.entries(queues)
+  checkQueueCount(entries.length, queues)
+  const weights = new Map<string, number>()
+  for (const [queue, weight] of entries) {
+    weights.set(checkName('queue', queue), checkWhole(`the weight of queue "${queue}"`, weight, 1, WEIGHT_MAX))
   }
-  return [...new Set(queues.map((queue) => checkName('queue', queue)))]
+  return { queues: [...weights.keys()], weights }
+}
+
+function resolveList(queues: unknown, handlers: ReadonlyMap<string, Handler>): readonly string[] {
+  if (queues === undefined) return [...new Set([...handlers.values()].map(({ definition }) => definition.queue))]
+  checkQueueCount(Array.isArray(queues) ? queues.length : 0, queues)
+  return [...new Set((queues as unknown[]).map((queue) => checkName('queue', queue)))]
+}
+
+function checkQueueCount(count: number, queues: unknown): void {
+  if (count > 0 && count <= QUEUES_MAX) return
+  throw new HoldfastError(
+    'invalid_option',
+    `queues must be an array of 1 to ${QUEUES_MAX} queue names, or an object with their weights, got ${show(queues)}`,
+  )
 }
 
 function resolveHeartbeat(heartbeat: Duration | undefined, leaseMs: number): number {

@@ -1,4 +1,4 @@
-// Jobs that are claimed and wait for a slot, in order, and how many of them are worth claiming.
+// Jobs that are claimed and wait for a slot, in order, and how many may wait. ◄── slots.ts · next: held-job.ts
 
 import type { HeldJob } from './held-job.js'
 import type { WorkerSettings } from './options.js'
@@ -43,7 +43,7 @@ export class Prefetch {
     return null
   }
 
-  /** One of them waits no longer: it started, or it ended without that. */
+  /** One of them no longer waits: it started, or ended before that. */
   left(): void {
     this.#count--
   }
@@ -55,7 +55,7 @@ export class Prefetch {
   /** How many jobs may wait here. */
   most(): number {
     const { concurrency, prefetch } = this.#settings
-    // It is not known yet how long jobs take here: as many as may well start soon.
+    // Until one has ended it is not known how long jobs take.
     if (this.#meanRanMs === null) return Math.min(prefetch, Math.max(concurrency, AHEAD_AT_FIRST))
     return Math.min(prefetch, Math.floor((concurrency * AHEAD_MS) / Math.max(this.#meanRanMs, 0.1)))
   }
@@ -66,7 +66,7 @@ export class Prefetch {
     this.#meanRanMs = meanMs + (ranMs - meanMs) * MEAN_WEIGHT
   }
 
-  /** A job has waited for this long in vain. The slots are slower than they seemed: fewer wait here until jobs end quickly again. */
+  /** A job has waited this long and got no slot. Jobs take longer than it seemed: fewer may wait here until they end quickly again. */
   learnOverdue(waitedMs: number): void {
     this.#meanRanMs = Math.max(this.#meanRanMs ?? 0, waitedMs)
   }

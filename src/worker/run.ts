@@ -1,19 +1,48 @@
 // One claimed job from its slot to its settlement, as named steps:
-// mayRun → readPayload → checked → callHandler → resolved | rejected → conclude.
-// Each step either hands on to the next or concludes; nothing a handler, a schema or a payload does escapes from here.
+// runJob → readPayload → check → callHandler → resolved | rejected → conclude → end.
+// Each step calls the next or concludes. No error of a handler, a schema or a payload leaves this file. ◄── slots.ts · next: ../core/decide.ts
 
 import { decide, decideBeforeRun, type Outcome, type Settlement } from '../core/decide.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError } from '../core/errors.js'
+import type { Emit } from '../core/events.js'
+import type { JobStore } from '../core/job-store.js'
 import { encodeError, encodeResult, type StoredError } from '../core/json.js'
 import { type Checked, checkPayload, upgradePayload } from '../core/payload.js'
-import { RunContext, type RunScope } from './context.js'
+import type { Clock } from '../core/ports.js'
+import type { JobTracer } from '../core/tracer.js'
+import { RunContext } from './context.js'
 import { callWithJob } from './current-job.js'
 import type { HeldJob } from './held-job.js'
-import { RemoteEnd } from './isolation.js'
-import { classifyThrown } from './outcome.js'
+import type { Isolation, RemoteEnd } from './isolation.js'
+import { type FlowEnd, heldWith, type LimitReports, settledWith } from './limit-reports.js'
+import { readThrown } from './outcome.js'
+import type { StoreTime } from './store-time.js'
 
-// Long enough not to go round in circles, short enough for a newer worker that is just starting.
+/** What all running jobs of a worker share. */
+export interface RunScope {
+  readonly store: JobStore
+  readonly clock: Clock
+  readonly storeTime: StoreTime
+  readonly emit: Emit
+  readonly hasListeners: () => boolean
+  readonly random: () => number
+  readonly tracer: JobTracer | null
+  /** Counts how jobs that name limits end. */
+  readonly limitReports: Pick<LimitReports, 'ended'>
+  /** Where isolated handlers run; null when all run in this thread. */
+  readonly isolation: Isolation | null
+  /** A handler that called complete() has ended, by throwing when there is a `failure`: asks the store what became of its transaction. */
+  readonly onCompleting: (held: HeldJob, failure: { readonly thrown: unknown } | null) => void
+  /** The handler of a job starts only now: its time counts from here. */
+  readonly onLateStart: (held: HeldJob) => void
+  /** The store said that a lease no longer holds. */
+  readonly onLost: (held: HeldJob) => void
+  /** Called once for each job when its settlement is known, or when it needs none. */
+  readonly onEnded: (held: HeldJob) => void
+}
+
+// Long enough that the job does not come back in a tight loop, short enough for a newer worker that is just starting.
 const NEWER_VERSION_DELAY_MS = 10_000
 
 /** Runs a job that has a slot. Returns immediately; the scope's `onEnded` is called when it is over. */
@@ -29,7 +58,7 @@ export function runJob(held: HeldJob, scope: RunScope): void {
     return
   }
   // Its payload is read and checked where it runs.
-  if (scope.isolation?.isolates(definition.type) === true) {
+  if (isIsolated(held, scope)) {
     callHandler(held, scope, null)
     return
   }
@@ -80,7 +109,7 @@ function checked(held: HeldJob, scope: RunScope, answer: Checked): void {
 }
 
 function callHandler(held: HeldJob, scope: RunScope, payload: unknown): void {
-  // Given up or told to stop while an asynchronous schema was at work: the handler never sees it.
+  // Given up, or told to stop, while an asynchronous schema was checking: the handler is not called.
   if (held.phase === 'ended') return
   if (held.abortReason !== null) {
     rejected(held, scope, held.abortReason)
@@ -94,10 +123,8 @@ function callHandler(held: HeldJob, scope: RunScope, payload: unknown): void {
   }
   const context = new RunContext(held, scope, rejected)
   const call = () => {
-    if (scope.isolation?.isolates(held.job.type) === true) {
-      return scope.isolation.run(held, context, () => scope.onLateStart(held))
-    }
-    return callWithJob(held.handler.run, payload, context)
+    if (!isIsolated(held, scope)) return callWithJob(held.handler.run, payload, context)
+    return scope.isolation!.run(held, context, () => scope.onLateStart(held))
   }
   try {
     const returned =
@@ -126,71 +153,26 @@ function resolved(held: HeldJob, scope: RunScope, value: unknown): void {
   if (held.phase === 'ended') return
   const remote = isIsolated(held, scope) ? (value as RemoteEnd) : null
   if (remote !== null && remote.verdict !== null) rejected(held, scope, remote)
-  else if (held.isCompleting) void confirmCompletion(held, scope, null)
+  else if (held.isCompleting) scope.onCompleting(held, null)
   else if (held.isLost) letGo(held, scope)
   else conclude(held, scope, { kind: 'succeeded' }, { result: remote === null ? encodeResult(value) : remote.result })
 }
 
 function rejected(held: HeldJob, scope: RunScope, thrown: unknown): void {
   if (held.phase === 'ended') return
-  if (held.isCompleting) void confirmCompletion(held, scope, { thrown })
+  if (held.isCompleting) scope.onCompleting(held, { thrown })
   else if (held.isLost) letGo(held, scope)
   else concludeThrown(held, scope, thrown)
 }
 
+/** Ends an attempt whose handler threw. */
+export function concludeThrown(held: HeldJob, scope: RunScope, thrown: unknown): void {
+  const { outcome, error, ...flow } = readThrown(held, thrown, isIsolated(held, scope))
+  conclude(held, scope, outcome, { error, flow })
+}
+
 function isIsolated({ job }: HeldJob, { isolation }: RunScope): boolean {
   return isolation?.isolates(job.type) === true
-}
-
-function concludeThrown(held: HeldJob, scope: RunScope, thrown: unknown): void {
-  const definition = held.handler.definition as JobDefinition
-  // Nothing that a handler in this thread threw is touched here: it may throw at every touch.
-  const remote = isIsolated(held, scope) && thrown instanceof RemoteEnd ? thrown.verdict : null
-  const verdict = remote ?? classifyThrown(thrown, definition)
-  if (held.abortCause === 'cancelled') {
-    conclude(held, scope, { kind: 'cancelled' })
-  } else if (held.abortCause === 'timed_out') {
-    const outcome = { kind: 'failed', retryable: true, delayMs: null } as const
-    conclude(held, scope, outcome, { error: encodeError(held.abortReason) })
-  } else if (held.abortCause === 'shutdown' && !verdict.isControl) {
-    // It threw because it was told to stop. That is not the job's fault.
-    conclude(held, scope, { kind: 'released', delayMs: 0 })
-  } else {
-    conclude(held, scope, verdict.outcome, { error: verdict.error })
-  }
-}
-
-/** Asks the store whether the handler's own transaction settled the job, for as long as the job has its slot. */
-async function confirmCompletion(held: HeldJob, scope: RunScope, failure: { thrown: unknown } | null): Promise<void> {
-  const fate = await scope.fateOf(held)
-  if (held.phase === 'ended') return
-  if (fate === 'settled') {
-    end(held, scope, { settlement: null, outcome: 'succeeded' })
-    emitCompleted(held, scope)
-    return
-  }
-  if (fate === 'lost') {
-    // Its transaction was rolled back, and by then the lease had run out: the job belongs to another run.
-    held.isCompleting = false
-    scope.onLost(held)
-    letGo(held, scope)
-    return
-  }
-  held.isCompleting = false
-  concludeThrown(held, scope, failure === null ? notCommitted(held) : failure.thrown)
-}
-
-function emitCompleted(held: HeldJob, scope: RunScope): void {
-  if (!scope.hasListeners()) return
-  const { id, type, queue } = held.job
-  scope.emit({ name: 'job.settled', id, type, queue, state: 'succeeded', reason: null, delayMs: null })
-}
-
-function notCommitted(held: HeldJob): HoldfastError {
-  return new HoldfastError(
-    'lease_lost',
-    `the handler of "${held.job.type}" called complete() but its transaction was not committed when the handler ended: await the commit before returning`,
-  )
 }
 
 /** Ends an attempt with an outcome: decides what becomes of the job and hands the settlement on. Counts once. */
@@ -198,16 +180,16 @@ export function conclude(
   held: HeldJob,
   scope: RunScope,
   outcome: Outcome,
-  kept: { readonly result?: string | null; readonly error?: StoredError | null } = {},
+  kept: Omit<End, 'settlement' | 'outcome'> = {},
 ): void {
   if (held.phase === 'ended') return
   const settlement = decide(held, outcome, scope.storeTime.nowMs(), scope.random)
   end(held, scope, { settlement, outcome: outcome.kind, ...kept })
 }
 
-/** Ends an attempt without a settlement: its lease is gone, or the store alone knows what became of it. Counts once. */
-export function letGo(held: HeldJob, scope: RunScope): void {
-  if (held.phase !== 'ended') end(held, scope, { settlement: null, outcome: 'lost' })
+/** Ends an attempt without a settlement: its lease is gone, or the store has settled it or alone knows how. Counts once. */
+export function letGo(held: HeldJob, scope: RunScope, outcome: 'lost' | 'succeeded' = 'lost'): void {
+  if (held.phase !== 'ended') end(held, scope, { settlement: null, outcome })
 }
 
 interface End {
@@ -216,15 +198,19 @@ interface End {
   readonly outcome: string
   readonly result?: string | null
   readonly error?: StoredError | null
+  readonly flow?: FlowEnd
 }
 
-function end(held: HeldJob, scope: RunScope, { settlement, outcome, result = null, error = null }: End): void {
+function end(held: HeldJob, scope: RunScope, { settlement, outcome, result = null, error = null, flow }: End): void {
   held.phase = 'ended'
   const ranMs = held.hasRun ? Math.round(scope.clock.monotonic() - held.startedMs) : null
   const { id, fence, queue, type, attempt, idempotencyKey } = held.job
-  if (settlement !== null) held.settled = { id, fence, queue, settlement, result, error, ranMs, idempotencyKey }
+  if (settlement !== null)
+    held.settled = settledWith({ id, fence, queue, settlement, result, error, ranMs, idempotencyKey }, held, flow)
+  scope.limitReports.ended(held.job, outcome, flow === undefined ? undefined : { ...flow, ranMs })
   if (scope.hasListeners()) {
-    scope.emit({ name: 'job.ended', id, type, queue, attempt, outcome, ranMs, error: error?.message ?? null })
+    const ended = { outcome, ranMs, error: error?.message ?? null, ...heldWith(outcome, flow) }
+    scope.emit({ name: 'job.ended', id, type, queue, attempt, ...ended })
   }
   if (scope.tracer !== null && held.hasRun) scope.tracer.ended(held.job, { outcome, errorName: error?.name ?? null })
   scope.onEnded(held)

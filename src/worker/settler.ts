@@ -1,16 +1,18 @@
-// Settlements on their way to the store. They gather while one call is in flight, and until its pace allows the next, and go together;
-// each lease is kept, and extended, until the store has confirmed. A settlement is never given up silently: what the store cannot
-// take now is sent again, and a row it refuses is found and sent without what the store may have refused.
+// Sends settlements to the store. They gather while one call is in flight, and until the pace allows the next; then they are sent
+// together. Each lease is kept and extended until the store has confirmed. No settlement is given up silently. What the store cannot take
+// now is sent again. A row that it refuses is found, and sent without what it may have refused.
+// ◄── run.ts, through worker.ts · next: stores/postgres/settle.ts
 
 import { Contact } from '../core/contact.js'
-import { type ErrorCode, HoldfastError, isHoldfastError } from '../core/errors.js'
+import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import type { SettledJob } from '../core/job.js'
 import type { JobStore, SettleResult } from '../core/job-store.js'
 import { PACES, Pace } from '../core/pace.js'
 import { type Ports, sleep } from '../core/ports.js'
 import type { HeldJob } from './held-job.js'
 import { writeNotes } from './notes.js'
+import { isRefusal, strip } from './refused.js'
+import { sizeOf } from './unsettled.js'
 
 const BATCH_JOBS_MAX = 1_000
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
@@ -24,9 +26,9 @@ export interface SettlerDeps {
   readonly store: JobStore
   readonly ports: Ports
   readonly emit: Emit
-  /** The store has answered for this job, or never will: its lease is this worker's no longer. */
+  /** The store has answered for this job, or never will: this worker no longer holds its lease. */
   readonly onDone: (held: HeldJob, answer: SettleResult | null) => void
-  /** A batch is through, and there is room again. */
+  /** A batch was answered, and there is room again. */
   readonly onFlushed: () => void
 }
 
@@ -38,7 +40,7 @@ export class Settler {
   #gathering: HeldJob[] = []
   #head = 0
   #isBusy = false
-  #locked = 0
+  #locked: HeldJob[] = []
   readonly #pace = new Pace(PACES.settle)
   #startedMs = Number.NEGATIVE_INFINITY
   #onIdle: (() => void)[] = []
@@ -56,7 +58,7 @@ export class Settler {
     this.#deps.ports.timers.soon(() => void this.#flushAll())
   }
 
-  /** Waits for more settlements, when the last batch was sent only just before. */
+  /** Waits for more settlements, if the last batch was sent a moment ago. */
   async #gather(): Promise<void> {
     if (this.#gathering.length - this.#head >= BATCH_WORTH || this.#onIdle.length > 0) return
     const { clock, timers } = this.#deps.ports
@@ -66,7 +68,7 @@ export class Settler {
 
   /** Resolves when every settlement has been answered. */
   whenIdle(): Promise<void> {
-    if (!this.#isBusy && this.#locked === 0) return Promise.resolve()
+    if (!this.#isBusy && this.#locked.length === 0) return Promise.resolve()
     return new Promise((resolve) => this.#onIdle.push(resolve))
   }
 
@@ -88,12 +90,12 @@ export class Settler {
       this.#deps.onFlushed()
     }
     this.#isBusy = false
-    this.#tellIdle()
+    this.#reportIdle()
   }
 
-  #tellIdle(): void {
-    if (this.#isBusy || this.#locked > 0) return
-    for (const tell of this.#onIdle.splice(0)) tell()
+  #reportIdle(): void {
+    if (this.#isBusy || this.#locked.length > 0) return
+    for (const resolve of this.#onIdle.splice(0)) resolve()
   }
 
   #takeBatch(): HeldJob[] {
@@ -138,14 +140,15 @@ export class Settler {
     }
   }
 
-  // An open transaction decides about the job. Its lease is extended meanwhile, like that of any job in hand.
+  // An open transaction has the row locked. The lease is extended meanwhile, like that of any job in hand.
   async #sendLater(held: HeldJob): Promise<void> {
-    this.#locked++
+    if (this.#locked.push(held) > 1) return
     await sleep(this.#deps.ports.timers, LOCKED_WAIT_MS, this.#giveUp.signal)
-    this.#locked--
-    if (this.#giveUp.signal.aborted) this.#abandon([held])
-    else this.add(held)
-    this.#tellIdle()
+    const locked = this.#locked
+    this.#locked = []
+    if (this.#giveUp.signal.aborted) this.#abandon(locked)
+    else for (const one of locked) this.add(one)
+    this.#reportIdle()
   }
 
   // One bad row must not hold up its neighbours: halve until it is alone, then send it without result and error.
@@ -163,7 +166,7 @@ export class Settler {
     await this.#flush(batch)
   }
 
-  // The events of the failed calls tell why. The lease runs out and rescue decides about the job.
+  // The events of the failed calls say why. The lease runs out, and rescue settles the job.
   #abandon(batch: readonly HeldJob[]): void {
     for (const held of batch) {
       const error = new HoldfastError(
@@ -174,39 +177,4 @@ export class Settler {
       this.#deps.onDone(held, null)
     }
   }
-}
-
-// These are about the store, not about what it was sent, and pass.
-const PASSING: readonly ErrorCode[] = [
-  'store_unavailable',
-  'store_read_only',
-  'access_denied',
-  'schema_missing',
-  'schema_too_new',
-  'closed',
-]
-
-function isRefusal(error: unknown): boolean {
-  return !isHoldfastError(error) || !(error.retryable || PASSING.includes(error.code))
-}
-
-function strip(settled: SettledJob, error: unknown): SettledJob {
-  const why = isHoldfastError(error) ? error.message : 'the store could not take it'
-  return {
-    ...settled,
-    result: settled.result === null ? null : JSON.stringify({ unserializable: true, why: 'the store refused it' }),
-    error:
-      settled.error === null
-        ? null
-        : {
-            name: 'HoldfastError',
-            code: 'store_refused',
-            message: `the error was lost on its way: ${why}`.slice(0, 500),
-          },
-  }
-}
-
-function sizeOf({ result, error }: SettledJob): number {
-  const errorLength = error === null ? 0 : error.message.length + (error.stack?.length ?? 0)
-  return 200 + (result?.length ?? 0) + errorLength
 }

@@ -1,15 +1,15 @@
-// The jobs a worker has in hand. Starts the next one whenever a slot is free: suspects first (suspects.ts), then those that wait
-// (prefetch.ts).
+// The jobs a worker has in hand. Starts the next one whenever a slot is free: suspects first (suspects.ts), then those that wait.
+// ◄── fetcher.ts · next: prefetch.ts
 
 import { type ClaimedJob, type Lease, leaseName } from '../core/job.js'
-import type { RunScope } from './context.js'
 import type { Deadlines } from './deadlines.js'
 import { HeldJob } from './held-job.js'
 import type { LeaseTable } from './lease-table.js'
 import type { WorkerSettings } from './options.js'
 import { Prefetch } from './prefetch.js'
-import { conclude, runJob } from './run.js'
+import { conclude, type RunScope, runJob } from './run.js'
 import { SUSPECTS_WAITING_MAX, Suspects } from './suspects.js'
+import type { Unsettled } from './unsettled.js'
 
 const HALVE_FROM = 64
 const WAIT_MS_MAX = 2_000
@@ -26,6 +26,7 @@ export interface SlotsDeps {
   readonly settings: WorkerSettings
   readonly table: LeaseTable
   readonly deadlines: Deadlines
+  readonly unsettled: Unsettled
 }
 
 /** The slots of one worker, and the jobs that wait for them. */
@@ -54,9 +55,9 @@ export class Slots {
     return this.#running.length + this.#prefetch.count + this.#suspects.count === 0
   }
 
-  /** How many jobs a claim may bring. Suspects that wait for each other keep no slot from the others. */
+  /** How many jobs a claim may bring. Suspects that wait do not count: they must not keep slots from other jobs. */
   room(): number {
-    if (this.#isClosed) return 0
+    if (this.#isClosed || this.#deps.unsettled.isFull) return 0
     const { settings, table } = this.#deps
     const ahead = this.#prefetch.most()
     const free = settings.concurrency - this.#running.length - this.#reserved
@@ -75,7 +76,7 @@ export class Slots {
 
   /** How many slots are idle with no job in hand for them. */
   idle(): number {
-    if (this.#isClosed) return 0
+    if (this.#isClosed || this.#deps.unsettled.isFull) return 0
     const { settings, table } = this.#deps
     const free = settings.concurrency - this.#running.length - this.#prefetch.count - this.#reserved
     return Math.max(0, Math.min(free, table.room - this.#reserved))
@@ -86,12 +87,12 @@ export class Slots {
     this.#reserved += count
   }
 
-  /** Takes claimed jobs in. `sentMs` is when their claim was sent, monotonic. `pump` starts them. */
+  /** Adds claimed jobs. `sentMs` is when their claim was sent, monotonic. `pump` starts them. */
   admit(jobs: readonly ClaimedJob[], sentMs: number): void {
     const { scope, settings, table } = this.#deps
     const heldMs = scope.clock.monotonic()
     for (const job of jobs) {
-      // The claim names the types it wants; a store that sends another gets it back by the lease running out.
+      // The claim names the types it wants. A job of another type is left alone until its lease runs out.
       const handler = settings.handlers.get(job.type)
       if (handler === undefined) continue
       const held = new HeldJob(job, handler, { sentMs, heldMs, leaseSlot: table.hold(job) })
@@ -104,13 +105,13 @@ export class Slots {
     return crashes === 0 ? this.#prefetch : this.#suspects
   }
 
-  /** Starts waiting jobs while slots are free. */
+  /** Starts waiting jobs while slots are free and the store keeps up with the settlements. */
   pump(): void {
-    // A job that ends immediately comes back here; the loop that started it goes on, instead of one loop inside another.
+    // A job that ends immediately calls this again. The loop that started it goes on; there is no loop inside a loop.
     if (this.#isPumping) return
     this.#isPumping = true
     try {
-      while (this.#running.length < this.#deps.settings.concurrency) {
+      while (this.#running.length < this.#deps.settings.concurrency && !this.#deps.unsettled.isFull) {
         const held = this.#suspects.next() ?? this.#prefetch.next()
         if (held === null) break
         if (this.#isFresh(held)) this.#start(held)
@@ -121,7 +122,7 @@ export class Slots {
     }
   }
 
-  // By the monotonic clock since the claim, or the last extension it was part of, was sent: the store counts from later.
+  // Counts from when the claim was sent, or the last extension with it. The store counts from later, so this is on the safe side.
   #isFresh(held: HeldJob): boolean {
     const { leaseMs } = this.#deps.settings
     const fromMs = held.heldMs <= this.#extendedFromMs ? this.#extendedFromMs : held.claimSentMs
@@ -197,7 +198,7 @@ export class Slots {
     return [...this.#prefetch.all(), ...this.#suspects.all()]
   }
 
-  /** Gives jobs back that have waited too long for a slot here. */
+  /** Releases jobs that have waited too long for a slot here. */
   releaseOverdue(): void {
     const waitMs = Math.min(WAIT_MS_MAX, this.#deps.settings.leaseMs / 2)
     const fromMs = this.#deps.scope.clock.monotonic() - waitMs
@@ -209,7 +210,7 @@ export class Slots {
     for (const held of this.#suspects.all()) if (held.heldMs <= fromMs) this.#suspects.release(held)
   }
 
-  /** Takes no more jobs in and gives those back that wait. */
+  /** Admits no more jobs, and releases those that wait. */
   close(): void {
     this.#isClosed = true
     for (const held of this.#waiting()) this.#release(held)

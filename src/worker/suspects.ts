@@ -6,9 +6,8 @@
 
 import { leaseOf } from '../core/job.js'
 import { CRASHES_MAX } from '../core/limits.js'
-import type { RunScope } from './context.js'
 import type { HeldJob } from './held-job.js'
-import { conclude, runJob } from './run.js'
+import { conclude, type RunScope, runJob } from './run.js'
 
 /** How many suspects may wait in one worker. */
 export const SUSPECTS_WAITING_MAX = 256

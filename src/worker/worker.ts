@@ -4,7 +4,8 @@
 //   slots.ts      keeps it (held-job.ts) until a slot is free, and starts it; prefetch.ts has those that wait, suspects.ts those
 //                 that were lost with a worker before
 //   run.ts        checks its payload, calls its handler with a context (context.ts), and reads how it ended (outcome.ts)
-//   settler.ts    sends what becomes of it, together with others, until the store confirms
+//   settler.ts    sends what becomes of it, together with others, until the store confirms; limit-reports.ts reports how jobs that
+//                 name limits ended
 //
 // Meanwhile
 //
@@ -16,27 +17,21 @@
 //   life-sign.ts  shows that the worker lives
 
 import { checkKeys } from '../core/check.js'
-import { Contact } from '../core/contact.js'
 import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
-import {
-  type Lease,
-  leaseName,
-  leaseOf,
-  type NewJob,
-  WORKER_JOBS_MAX,
-  type WorkerBeat,
-  type WorkerJob,
-} from '../core/job.js'
+import { leaseName, type NewJob } from '../core/job.js'
 import type { Extension, JobStore, SettleResult, StoreListener, Watch } from '../core/job-store.js'
 import type { TallySink } from '../core/operating.js'
+import type { OperatorStore } from '../core/operator-store.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
 import type { Reservation } from '../core/reserve.js'
 import type { JobState } from '../core/states.js'
 import type { JobTracer } from '../core/tracer.js'
+import { type ChildrenView, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/views.js'
+import { withBatches } from './batches.js'
 import { CancelHints } from './cancel-hints.js'
-import type { RunScope } from './context.js'
+import { confirmCompletion } from './completion.js'
 import { ownHandlerError } from './current-job.js'
 import { Deadlines } from './deadlines.js'
 import { Fetcher } from './fetcher.js'
@@ -46,11 +41,14 @@ import { abortForShutdown, cancelHeld, giveUpStuck, loseCompleting, loseHeld } f
 import type { Isolation } from './isolation.js'
 import { LeaseTable } from './lease-table.js'
 import { LifeSign } from './life-sign.js'
+import { LimitReports } from './limit-reports.js'
 import { resolveDrain, resolveWorkerOptions, type WorkerOptions, type WorkerSettings } from './options.js'
 import { Patrol } from './patrol.js'
+import type { RunScope } from './run.js'
 import { Settler } from './settler.js'
 import { leasesInHandMax, Slots } from './slots.js'
 import { StoreTime } from './store-time.js'
+import { Unsettled } from './unsettled.js'
 
 /** How long a handler may take to end after the drain time is over and its signal fired. */
 const SHUTDOWN_GRACE_MS = 1_000
@@ -58,7 +56,7 @@ const SHUTDOWN_GRACE_MS = 1_000
 const FLUSH_MS_MAX = 10_000
 
 export interface WorkerDeps {
-  readonly store: JobStore
+  readonly store: JobStore & Pick<OperatorStore, 'setLimit'>
   readonly ports: Ports
   readonly emit: Emit
   /** False while events have no listener: those about single jobs are not made then. */
@@ -83,6 +81,7 @@ export class Worker {
   readonly #settings: WorkerSettings
   readonly #scope: RunScope
   readonly #table: LeaseTable
+  readonly #unsettled: Unsettled
   readonly #deadlines: Deadlines
   readonly #slots: Slots
   readonly #fetcher: Fetcher
@@ -91,6 +90,7 @@ export class Worker {
   readonly #patrol: Patrol
   readonly #cancelHints: CancelHints
   readonly #lifeSign: LifeSign
+  readonly #limitReports: LimitReports
   readonly #listener: StoreListener = {
     ready: (queue, isOwnEnqueue) => this.#fetcher.wake(queue, isOwnEnqueue),
     cancel: (id) => this.#cancelHints.receive(id),
@@ -105,14 +105,16 @@ export class Worker {
 
   /** Checks the options; raises `invalid_option`, `invalid_name` or `duplicate_handler`. Nothing runs until `start()`. */
   constructor(deps: WorkerDeps, options: WorkerOptions) {
-    const settings = resolveWorkerOptions(options)
     const { store, ports, emit, hasListeners } = deps
+    const resolved = resolveWorkerOptions(options)
+    const settings = { ...resolved, handlers: withBatches(resolved.handlers, ports) }
+    this.#limitReports = new LimitReports({ store, ports, emit })
     this.#deps = deps
     this.#settings = settings
     this.id = makeId(settings.name ?? deps.host, deps)
-    // Jobs that have ended keep their leases until the store has confirmed; beyond this many the worker claims no more.
-    const unsettledMax = 2 * settings.concurrency + 1_000
-    this.#table = LeaseTable.withRoomFor(leasesInHandMax(settings) + unsettledMax, settings.queues)
+    this.#unsettled = new Unsettled(settings.concurrency)
+    // Jobs that have ended keep their leases until the store has confirmed.
+    this.#table = LeaseTable.withRoomFor(leasesInHandMax(settings) + this.#unsettled.max, settings.queues)
     const storeTime = new StoreTime(ports.clock)
     this.#scope = {
       store,
@@ -122,8 +124,11 @@ export class Worker {
       hasListeners,
       random: () => ports.random.float(),
       tracer: deps.tracer ?? null,
+      limitReports: this.#limitReports,
       isolation: deps.isolation ?? null,
-      fateOf: (held) => this.#fateOf(held),
+      onCompleting: (held, failure) => {
+        void confirmCompletion(held, this.#scope, { ports, failure, isStopped: () => this.isStopped })
+      },
       onLateStart: (held) => this.#slots.startClock(held),
       onLost: (held) => loseHeld(held, this.#scope, this.#deadlines),
       onEnded: (held) => this.#onEnded(held),
@@ -133,7 +138,8 @@ export class Worker {
       running: () => this.#slots.running,
       onStuck: (held) => giveUpStuck(held, this.#scope),
     })
-    this.#slots = new Slots({ scope: this.#scope, settings, table: this.#table, deadlines: this.#deadlines })
+    const parts = { table: this.#table, deadlines: this.#deadlines, unsettled: this.#unsettled }
+    this.#slots = new Slots({ scope: this.#scope, settings, ...parts })
     const onAdmitted = () => this.#patrol.start()
     const { id: workerId } = this
     this.#fetcher = new Fetcher({
@@ -153,7 +159,10 @@ export class Worker {
       ports,
       emit,
       onDone: (held, answer) => this.#onDone(held, answer),
-      onFlushed: () => this.#fetcher.nudge(),
+      onFlushed: () => {
+        this.#slots.pump()
+        this.#fetcher.nudge()
+      },
     })
     this.#heartbeat = new Heartbeat({
       store,
@@ -185,12 +194,27 @@ export class Worker {
     }
     this.#state = 'started'
     if (this.#scope.isolation !== null) await this.#startIsolation(this.#scope.isolation)
+    await this.#setTypeLimits()
     if (!this.isRunning) return
     this.#listen()
     this.#heartbeat.start()
     this.#lifeSign.start()
     this.#fetcher.start()
     this.#deps.emit({ name: 'worker.started', worker: this.id })
+  }
+
+  /** Writes what definitions ask for, where no operator has set it. A store that is away is not waited for: the next start writes it. */
+  async #setTypeLimits(): Promise<void> {
+    const { store, emit } = this.#deps
+    for (const { definition } of this.#settings.handlers.values()) {
+      const own = definition.flow?.own
+      if (own == null) continue
+      try {
+        await store.setLimit(own.name, own.settings, `worker ${this.id}`, 'definition')
+      } catch (error) {
+        emit({ name: 'store.failed', during: 'set limit', error: error as Error })
+      }
+    }
   }
 
   async #startIsolation(isolation: Isolation): Promise<void> {
@@ -235,6 +259,11 @@ export class Worker {
     return this.#slots.running.length
   }
 
+  /** The children that run its handlers; null when it has none. */
+  get children(): ChildrenView | null {
+    return this.#scope.isolation?.children ?? null
+  }
+
   /** Resolves when a claim in flight has been answered, for a worker with idle slots; null when there is none to wait for. */
   claimInFlight(): Promise<void> | null {
     return this.#state === 'started' ? this.#fetcher.claimInFlight() : null
@@ -273,6 +302,7 @@ export class Worker {
       this.#slots.pump()
       await this.#slots.whenEmpty()
       await this.#settler.whenIdle()
+      await this.#limitReports.flush()
       return count
     } finally {
       await this.#heartbeat.stop()
@@ -291,6 +321,7 @@ export class Worker {
       // Settled in the handler's own transaction: this process does not know more than that it was not lost.
       if (held.isCompleting && !held.isLost) this.#count(held, 'succeeded')
     } else {
+      this.#unsettled.add(held)
       this.#settler.add(held)
       if (this.#state === 'draining' && held.settled.settlement.state === 'ready') this.#released++
     }
@@ -301,6 +332,7 @@ export class Worker {
 
   #onDone(held: HeldJob, answer: SettleResult | null): void {
     this.#table.drop(held.leaseSlot)
+    this.#unsettled.remove(held)
     this.#slots.confirmed(held)
     if (answer === null) return
     const { id, type, queue, fence } = held.job
@@ -341,20 +373,6 @@ export class Worker {
     this.#onWatched(watch)
   }
 
-  async #fateOf(lease: Lease): Promise<'held' | 'settled' | 'lost'> {
-    const contact = new Contact(this.#deps, 'watch')
-    for (;;) {
-      try {
-        const { lost, settled } = await this.#deps.store.watch([leaseOf(lease)])
-        contact.found()
-        return settled.length > 0 ? 'settled' : lost.length > 0 ? 'lost' : 'held'
-      } catch (error) {
-        if (this.#state === 'stopped') return 'held'
-        await sleep(this.#deps.ports.timers, contact.lost(error))
-      }
-    }
-  }
-
   #readBeat(): WorkerBeat {
     return {
       id: this.id,
@@ -367,6 +385,7 @@ export class Worker {
       version: this.#deps.version,
       types: [...this.#settings.handlers.keys()],
       jobs: this.#readJobs(),
+      children: this.children,
     }
   }
 
@@ -412,6 +431,7 @@ export class Worker {
     await this.#within(FLUSH_MS_MAX, this.#settler.whenIdle())
     this.#settler.giveUp()
     await this.#settler.whenIdle()
+    await this.#within(SHUTDOWN_GRACE_MS, this.#limitReports.flush())
     this.#unlisten()
     this.#deadlines.stop()
     await Promise.all([this.#patrol.stop(), this.#cancelHints.stop(), this.#heartbeat.stop(), this.#lifeSign.stop()])

@@ -10,10 +10,18 @@ import { fillStore, type KnownJobs } from './known-jobs.js'
 let browser: Browser
 let desk: Desk
 let known: KnownJobs
+let waiting: string
 
 beforeAll(async () => {
   browser = await openBrowser()
   desk = await Desk.open(browser)
+  await desk.holdfast.setLimit('stripe', { concurrency: 5, rate: '9/m', breaker: {} })
+  await desk.holdfast.openBreaker('stripe')
+  await desk.holdfast.setGroup('exports', 'acme', { weight: 3 })
+  await desk.holdfast.pauseGroup('exports', 'zenith')
+  const options = { queue: 'limited', group: 'acme', limits: ['stripe'] }
+  for (let index = 0; index < 3; index++) waiting = (await desk.holdfast.enqueue('charge', null, options)).id
+  // Last: its jobs are the newest.
   known = await fillStore(desk.holdfast)
 })
 
@@ -56,6 +64,7 @@ describe('axe', SLOWLY, () => {
   test.each(['light', 'dark'] as const)('finds nothing serious on any page in the %s theme', async (colorScheme) => {
     const page = await desk.blank({ colorScheme })
     const paths = ['/', '/jobs?filter=state:dead', '/queues', '/queues/reports', '/dead', '/schedules', '/workers']
+    paths.push('/limits', '/limits/stripe', '/queues/exports', `/jobs/${waiting}`)
     paths.push('/bulk', '/audit', `/jobs/${known.ids.running}`, `/jobs/${known.ids.dead}`, `/jobs/${known.ids.ready}`)
 
     for (const path of paths) {

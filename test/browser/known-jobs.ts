@@ -10,7 +10,7 @@ export interface KnownJobs {
   readonly ids: Readonly<
     Record<'running' | 'ready' | 'dead' | 'retrying' | 'blocked' | 'scheduled' | 'succeeded', string>
   >
-  /** Why the running job was told to stop, once it was. */
+  /** Why the running job was asked to stop, once it was. */
   readonly stopped: { reason: string | null }
 }
 
@@ -78,7 +78,7 @@ function startWorker(holdfast: Holdfast, stopped: KnownJobs['stopped']): Worker 
     name: 'worker-a',
     queues: ['imports', 'email', 'billing', 'webhooks', 'stock'],
     concurrency: 8,
-    // The import ends only when the test says so.
+    // The import ends only when the test ends it.
     drain: 0,
     handlers: [
       sendEmail.handle(async (payload) => ({ messageId: `m-${(payload as { n: number }).n}` })),

@@ -17,7 +17,7 @@ beforeAll(async () => {
   for (let index = 0; index < 4; index++) await holdfast.enqueue('load', null, { queue: 'etl', after: [id] })
   await holdfast.enqueue('report', null, { queue: 'reports-of-the-month', delay: '1h' })
   const worker = { id: 'w', host: 'h', pid: 1, queues: ['mail'], concurrency: 1, running: 0, draining: false }
-  await desk.server.store.beat({ ...worker, version: '1', types: null, jobs: [] })
+  await desk.server.store.beat({ ...worker, version: '1', types: null, jobs: [], children: null })
 }, SLOWLY.timeout)
 
 afterEach(async () => {

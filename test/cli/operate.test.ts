@@ -169,9 +169,9 @@ describe('dlq', () => {
 
     const { groups } = await json(['dlq', 'groups', '--queue', 'sick'])
     const [first] = groups as { fingerprint: string; count: number }[]
-    const dry = await json(['dlq', 'requeue', '--group', first!.fingerprint, '--dry-run'])
-    const unknown = await holdfastCommand(['dlq', 'requeue', '--group', 'nosuch', '--yes'])
-    const requeued = await holdfastCommand(['dlq', 'requeue', '--group', first!.fingerprint.slice(0, 8), '--yes'])
+    const dry = await json(['dlq', 'requeue', '--fingerprint', first!.fingerprint, '--dry-run'])
+    const unknown = await holdfastCommand(['dlq', 'requeue', '--fingerprint', 'nosuch', '--yes'])
+    const requeued = await holdfastCommand(['dlq', 'requeue', '--fingerprint', first!.fingerprint.slice(0, 8), '--yes'])
     const bulk = await json(['bulk', 'show', requeued.stdout.trim()])
 
     expect(first!.count).toBe(3)
@@ -240,6 +240,14 @@ describe('queues', () => {
     expect((set.queue as { settings: { limits: object } }).settings.limits).not.toHaveProperty('timeoutMs')
     expect(text.stdout).toMatch(/max attempts +5$/m)
     expect(text.stdout).toMatch(/retry +fixed from 1 s, at most 60 min, without jitter$/m)
+  })
+
+  test('take `unlimited` for a timeout and an age', async () => {
+    await enqueue('endless')
+
+    const set = await json(['queues', 'set', 'endless', '--timeout', 'unlimited', '--max-age', 'unlimited'])
+
+    expect(set).toMatchObject({ queue: { settings: { limits: { timeoutMs: null, maxAgeMs: null } } } })
   })
 
   test('are listed, with a warning where no worker serves one', async () => {
@@ -411,7 +419,7 @@ describe('stats, workers and top', () => {
 
     expect(none).toMatchObject({ code: 0, stdout: '' })
     expect(none.stderr).toContain('no worker is running')
-    expect(one.stdout).toMatch(/^night\S* +works +0\/10 +lively /m)
+    expect(one.stdout).toMatch(/^night\S* +works +0\/10 +- +lively /m)
   })
 
   test('top prints one frame where stdout is not a terminal, and one document as JSON', async () => {

@@ -6,6 +6,8 @@ const GROUPS: Readonly<Record<string, string>> = {
   jobs: 'list show explain tail edit cancel requeue discard',
   dlq: 'groups list requeue',
   queues: 'list show pause resume set remove',
+  limits: 'list show set remove open close release',
+  groups: 'list show set clear pause resume',
   schedules: 'add list next run pause resume remove',
   workers: 'list',
   bulk: 'list show cancel',
@@ -14,7 +16,7 @@ const GROUPS: Readonly<Record<string, string>> = {
   config: 'show',
 }
 const COMMANDS = [
-  ...['dev', 'worker', 'server', 'enqueue', 'stats', 'top', 'tail', 'audit', 'doctor', 'migrate'],
+  ...['dev', 'worker', 'server', 'enqueue', 'stats', 'top', 'tail', 'audit', 'doctor', 'migrate', 'apply'],
   ...Object.entries(GROUPS).flatMap(([group, names]) => names.split(' ').map((name) => `${group} ${name}`)),
 ]
 

@@ -191,9 +191,12 @@ describe('docs/server.md', () => {
       answers.push(stdout)
     }
 
-    expect(blocks.length).toBe(5)
+    expect(blocks.length).toBe(6)
     expect(JSON.parse(answers[0]!)).toMatchObject({ created: true, state: 'scheduled' })
     expect(JSON.parse(answers[2]!).jobs.length).toBeGreaterThan(0)
     expect(JSON.parse(answers[3]!).matches).toBeGreaterThan(0)
+    expect(answers[4]).toMatch(
+      /"name": ?"stripe"[\s\S]*"created": ?true[\s\S]*"forced": ?"open"[\s\S]*"group": ?"acme"/,
+    )
   })
 })

@@ -249,7 +249,12 @@ const operatorCases: Case[] = [
   ['update: a payload too large', (c) => c.update(ID, { payload: 'x'.repeat(2e6) }), 'payload_too_large', /2000002/],
   ['pause: a hostile queue', (c) => c.pause('a b'), 'invalid_name', /queue must be/],
   ['resume: a hostile queue', (c) => c.resume('../a'), 'invalid_name', /queue must be/],
-  ['setQueue: an unknown setting', (c) => c.setQueue('a', { rate: 1 } as never), 'invalid_option', /no option "rate"/],
+  [
+    'setQueue: an unknown setting',
+    (c) => c.setQueue('a', { speed: 1 } as never),
+    'invalid_option',
+    /no option "speed"/,
+  ],
   ['setQueue: a negative retention', (c) => c.setQueue('a', { retention: -1 }), 'invalid_option', /retention must be/],
   ['stats: a hostile queue', (c) => c.stats('*'), 'invalid_name', /queue must be/],
   ['wait: an id that is none', (c) => c.wait('x'), 'invalid_option', /id must be a job id/],

@@ -111,9 +111,9 @@ describe('a connected queue', () => {
     })
   })
 
-  test('promotes a job with a delay in time, because upkeep is told', async () => {
+  test('promotes a job with a delay in time, because upkeep is notified', async () => {
     const { holdfast, clock } = await openManual()
-    // Past the first look, so that without being told upkeep would come back in more than a second.
+    // Past the first look, so that without a notification upkeep would come back in more than a second.
     await clock.advance(100)
 
     const { id, state } = await holdfast.enqueue(add, { a: 1, b: 2 }, { delay: 50 })
@@ -124,7 +124,7 @@ describe('a connected queue', () => {
     await holdfast.close()
   })
 
-  test('retries in time, because upkeep is told', async () => {
+  test('retries in time, because upkeep is notified', async () => {
     const { holdfast, clock } = await openManual()
     const handler = add.handle((_, { attempt }) => {
       if (attempt === 1) throw new Error('once')
@@ -142,7 +142,7 @@ describe('a connected queue', () => {
     await holdfast.close()
   })
 
-  test('fires a schedule in time, because upkeep is told', async () => {
+  test('fires a schedule in time, because upkeep is notified', async () => {
     const { holdfast, clock } = await openManual()
     await clock.advance(100)
 
@@ -153,7 +153,7 @@ describe('a connected queue', () => {
     await holdfast.close()
   })
 
-  test('names its workers as it is told', async () => {
+  test('names its workers by its option', async () => {
     await using(await connect('memory:', { name: 'mailer' }), async (holdfast) => {
       const own = holdfast.worker({ handlers: [add.handle(() => 1)], name: 'other' })
       const usual = holdfast.worker({ handlers: [add.handle(() => 1)] })

@@ -14,7 +14,7 @@ function raised(define: () => unknown): HoldfastError {
 }
 
 describe('a definition', () => {
-  test('has a queue, a priority and a version without being told', () => {
+  test('has a queue, a priority and a version by default', () => {
     const definition = defineJob('send_email')
 
     expect(definition).toMatchObject({ type: 'send_email', queue: 'default', priority: 0, version: 1, limits: {} })

@@ -69,7 +69,7 @@ describe('enqueue', () => {
     expect(await client.get(id)).toMatchObject({ queue: 'fast', priority: 7, maxAttempts: 2, tags: ['mail', 'vip'] })
   })
 
-  test('a job with a delay is scheduled by the store clock, and upkeep is told', async () => {
+  test('a job with a delay is scheduled by the store clock, and upkeep is notified', async () => {
     const { client, clock, timed } = await openClient()
 
     const { id, state } = await client.enqueue('a', null, { delay: '5m' })

@@ -21,7 +21,7 @@ async function openFaulty(faults: EnqueueFaults, options: OpenOptions = {}) {
   return { ...opened, calls }
 }
 
-/** Holds the first call back until told, and lets the later ones through. */
+/** Holds the first call back until it is let go, and lets the later ones through. */
 function holdFirst(): EnqueueFaults & { open(): void } {
   const { opened, open } = gate()
   return { before: () => opened, open }
@@ -124,7 +124,7 @@ describe('gathering', () => {
     expect(payloads(calls).slice(1).sort()).toEqual([['1', '3'], ['2']])
   })
 
-  test('what was written is told once for each flush', async () => {
+  test('what was written is reported once for each flush', async () => {
     const { client, heard } = await openFaulty({})
 
     await Promise.all([1, 2, 3].map((n) => client.enqueue('a', n)))
@@ -355,7 +355,7 @@ describe('a key that an open transaction holds', () => {
     }
   })
 
-  test('has room for a bounded number of jobs of enqueueMany: the next is told, and strangers are written', async () => {
+  test('has room for a bounded number of jobs of enqueueMany: the next is refused, and jobs of other callers are written', async () => {
     const { client, clock } = await openFaulty(holdKeys(), { bufferJobsMax: 20 })
     const waiting = Array.from({ length: 5 }, (_, n) => failure(manyKeyed(client, 'held', `beside ${n}`)))
     await settled(clock)
@@ -525,7 +525,7 @@ describe('a store that cannot be reached', () => {
     expect(secondError).toMatchObject({ code: 'store_unavailable' })
   })
 
-  test('a call that was never sent is told that nothing was written', async () => {
+  test('a call that was never sent fails with the news that nothing was written', async () => {
     const hang = gate()
     const { client, clock } = await openFaulty({ before: () => hang.opened })
     const sent = failure(client.enqueue('a', 1))

@@ -144,7 +144,7 @@ describe('update', () => {
     expect(await client.get(id)).toMatchObject({ priority: 9, payload: { n: 2 } })
   })
 
-  test('puts a job off, and upkeep is told', async () => {
+  test('puts a job off, and upkeep is notified', async () => {
     const { client, clock, timed } = await openClient()
     const { id } = await client.enqueue('a', null)
 

@@ -13,7 +13,7 @@ const report = defineJob('report', {
 const daily = { cron: '0 9 * * *', zone: 'Europe/Berlin', job: report, payload: { kind: 'day' } } as const
 
 describe('schedule', () => {
-  test('creates one with what it is told and what its definition says', async () => {
+  test('creates one from its options and its definition', async () => {
     const { client } = await openClient()
 
     const schedule = await client.schedule('daily', { ...daily, priority: 3, overlap: 'skip', tags: ['s'] })
@@ -37,7 +37,7 @@ describe('schedule', () => {
     expect(await client.schedules()).toEqual([schedule])
   })
 
-  test('takes a bare type, and UTC without being told', async () => {
+  test('takes a bare type, and UTC by default', async () => {
     const { client } = await openClient()
 
     const schedule = await client.schedule('hourly', { cron: '30 * * * *', job: 'tidy' })

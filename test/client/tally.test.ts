@@ -19,7 +19,7 @@ function openTally() {
 const ENDED = { queue: 'q', error: null, ranMs: 20 }
 
 describe('a tally', () => {
-  test('is told every few seconds while something happens, in one call', async () => {
+  test('is sent every few seconds while something happens, in one call', async () => {
     const { tally, clock, calls, read } = openTally()
     tally.enqueued('q', 2)
     tally.enqueued('other', 1)
@@ -51,7 +51,7 @@ describe('a tally', () => {
     })
   })
 
-  test('is dropped while the store is away, and that is told once', async () => {
+  test('is dropped while the store is away, and that is reported once', async () => {
     const { tally, clock, fail, heal, heard, read } = openTally()
     fail(['tally'])
     for (let turn = 0; turn < 3; turn++) {

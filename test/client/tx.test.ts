@@ -299,7 +299,7 @@ describe('a transaction in another database', () => {
     },
   )
 
-  test('is told from a schema that was made anew', async () => {
+  test('is distinguished from a schema that was made anew', async () => {
     const schema = `${SCHEMA}_anew`
     const first = await connect(url, { schema, upkeep: false })
     await db.query('BEGIN')

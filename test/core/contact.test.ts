@@ -31,7 +31,7 @@ describe('Contact', () => {
     expect(waits.at(-1)).toBe(500)
   })
 
-  test('every failed call is told, the recovery once with its length', async () => {
+  test('every failed call is reported, the recovery once with its length', async () => {
     const { contact, clock, events } = openContact()
 
     contact.lost(new Error('down'))
@@ -73,7 +73,7 @@ describe('Contact', () => {
     expect([before, during, contact.isLost]).toEqual([false, true, false])
   })
 
-  test('what was thrown is told as an error, whatever it was', () => {
+  test('what was thrown is reported as an error, whatever it was', () => {
     const { contact, events } = openContact()
 
     contact.lost('no route')

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { explainJob } from '../../src/core/explain.js'
-import type { JobView, WorkerView } from '../../src/core/job.js'
 import type { Standing } from '../../src/core/operating.js'
+import type { JobView, WorkerView } from '../../src/core/views.js'
 
 const NOW_MS = Date.UTC(2026, 10, 1, 12)
 const ago = (ms: number) => new Date(NOW_MS - ms)
@@ -37,7 +37,7 @@ function jobView(changes: Partial<JobView>): JobView {
 function worker(changes: Partial<Standing['workers'][number]> = {}): Standing['workers'][number] {
   const beat: WorkerView = {
     ...{ id: 'w1', host: 'h', pid: 1, queues: ['email'], concurrency: 2, running: 0, draining: false, version: '1' },
-    ...{ types: null, jobs: [], startedAt: ago(1), seenAt: ago(1) },
+    ...{ types: null, jobs: [], children: null, startedAt: ago(1), seenAt: ago(1) },
   }
   return { ...beat, knowsType: true, ...changes }
 }
@@ -114,7 +114,7 @@ describe('explainJob', () => {
     expect(explain({ state: 'retrying', runAt: ago(0) }).summary).toContain('its time came just now')
   })
 
-  test('what would hold up a job after its time is told as well', () => {
+  test('what would hold up a job after its time is listed as well', () => {
     const answer = explain({ state: 'scheduled', runAt: ago(-60_000) }, { workers: [], queuePaused: true })
 
     expect(codes(answer)).toEqual(['due_later', 'queue_paused', 'no_worker'])

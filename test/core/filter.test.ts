@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { parseFilter, readFilter } from '../../src/core/filter.js'
 import { FILTER_FIELDS, FILTER_KEYS } from '../../src/core/filter-fields.js'
 import { formatFilter } from '../../src/core/filter-format.js'
-import type { JobFilter } from '../../src/core/job.js'
+import type { JobFilter } from '../../src/core/job-filter.js'
 import { DEAD_REASONS, JOB_STATES } from '../../src/core/states.js'
 import { raised } from './raises.js'
 
@@ -133,7 +133,13 @@ const fields: Record<string, fc.Arbitrary<unknown>> = {
   ...{ states: several(fc.constantFrom(...JOB_STATES)), notStates: several(fc.constantFrom(...JOB_STATES)) },
   ...{ queues: several(name), notQueues: several(name), types: several(name), notTypes: several(name) },
   ...{ tags: several(several(text)), notTags: several(text), reasons: several(fc.constantFrom(...DEAD_REASONS)) },
-  ...{ workers: several(text), ids: several(fc.constant(ID)), keys: several(text), schedules: several(text) },
+  ...{
+    workers: several(text),
+    ids: several(fc.constant(ID)),
+    groups: several(text),
+    keys: several(text),
+    schedules: several(text),
+  },
   fingerprints: several(fc.stringMatching(/^[0-9a-f]{1,14}$/)),
   errors: several(several(text)),
   payload: several(fc.record({ path, anyOf: fc.option(several(scalar)) })),

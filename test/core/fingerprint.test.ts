@@ -55,7 +55,7 @@ describe('fingerprint', () => {
     'node:internal/x:1:1',
     'C:\\app\\users.js:10:3',
     '',
-  ])('reads the frame %s without the line', (frame) => {
+  ])('reads the frame %s without its line number', (frame) => {
     const at = (line: string) => fingerprint({ name: 'Error', message: 'boom', stack: stack(line) })
 
     expect(at(frame)).toBe(at(frame.replace('10:3', '99:1')))

@@ -56,7 +56,7 @@ describe('encodePayload', () => {
     )
   })
 
-  test('what its own code throws while it is written is told', () => {
+  test('what its own code throws while it is written is reported', () => {
     const throwing = (thrown: unknown) => ({
       toJSON() {
         throw thrown

@@ -37,9 +37,9 @@ describe('levels', () => {
     const log = new EventLog(logger)
     const failed: HoldfastEvent = { name: 'store.failed', during: 'claim', error: new Error('away') }
 
-    for (const event of [failed, failed, { ...failed, during: 'settle' }] as const) log.hear(event)
-    log.hear({ name: 'store.recovered', during: 'claim', afterMs: 5 })
-    log.hear(failed)
+    for (const event of [failed, failed, { ...failed, during: 'settle' }] as const) log.receive(event)
+    log.receive({ name: 'store.recovered', during: 'claim', afterMs: 5 })
+    log.receive(failed)
 
     expect(entries.map(({ level }) => level)).toEqual(['error', 'debug', 'error', 'info', 'error'])
     expect(entries[0]!.facts).toEqual({ event: 'store.failed', during: 'claim', error: 'away' })

@@ -47,7 +47,7 @@ describe('checkPayload', () => {
     expect(checkPayload({ schema }, {})).toEqual({ problem: 'to: is required; cc.0.mail: is no address; does not fit' })
   })
 
-  test('of many problems ten are told, and how many more there are', () => {
+  test('of many problems ten are listed, and how many more there are', () => {
     const issues = Array.from({ length: 13 }, (_, index) => ({ message: `problem ${index}` }))
 
     const checked = checkPayload({ schema: schemaOf({ issues }) }, {})
@@ -68,7 +68,7 @@ describe('upgradePayload', () => {
     expect(upgradePayload(definition, 3, 'new')).toBe('new')
   })
 
-  test('a missing step is told with both versions', () => {
+  test('a missing step is reported with both versions', () => {
     const definition = definitionWith(3, [[1, (payload) => payload]])
 
     expect(() => upgradePayload(definition, 1, {})).toThrow(
@@ -80,7 +80,7 @@ describe('upgradePayload', () => {
     [new Error('no name'), 'threw: no name'],
     ['no name', 'threw: no name'],
     [null, 'threw: null'],
-  ])('a step that throws is told with what it threw: %#', (thrown, message) => {
+  ])('a step that throws is reported with what it threw: %#', (thrown, message) => {
     const upgrade = () => {
       throw thrown
     }

@@ -9,7 +9,7 @@ const HOUR = 60 * MINUTE
 const NOON = Date.UTC(2026, 0, 15, 12)
 
 /** Times at these moments and no others. */
-function timesAt(moments: readonly number[]): CronTimes {
+function timesAt(moments: readonly number[]): Pick<CronTimes, 'next' | 'between'> {
   return {
     next: (afterMs) => moments.find((moment) => moment > afterMs) ?? null,
     between: (fromMs, toMs, count) => moments.filter((moment) => moment >= fromMs && moment <= toMs).slice(-count),

@@ -33,7 +33,7 @@ describe('complete(tx) and a rollback after the lease has run out', { timeout: 3
     await stage.close()
   })
 
-  test('a handler that goes on is told that its lease is lost', async () => {
+  test('a handler that goes on is notified that its lease is lost', async () => {
     const ended = run(async (ctx) => {
       await rollBackTooLate(ctx)
       await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve))

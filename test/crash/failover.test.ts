@@ -55,7 +55,7 @@ describe('worker processes, when another server takes over', () => {
   )
 })
 
-/** Enqueues so many jobs, one after the other. */
+/** Enqueues a number of jobs, one after the other. */
 async function enqueue(stage: Stage, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let number = 0; number < count; number++) ids.push((await stage.holdfast.enqueue('work', { sleepMs: 20 })).id)

@@ -1,10 +1,10 @@
-// Many processes at once on what must happen once.
+// Many processes concurrently try what must happen once.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { PostgresServer } from '../../lab/servers/postgres.js'
 import { Stage } from '../support/stage.js'
 
-describe('many at once', () => {
+describe('many processes', () => {
   let server: PostgresServer
   let stage: Stage
   beforeEach(async () => {

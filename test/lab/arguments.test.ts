@@ -7,6 +7,7 @@ const CHOICES = {
   measures: ['single, 1 caller', 'drain, one process', 'drain, with keys'],
   contenders: ['holdfast', 'bare-sql', 'pg-boss'],
   growth: ['backlog', 'slots'],
+  flow: ['plain', '1,000 groups of limit 1'],
 }
 const read = (...words: string[]) => readArguments(words, CHOICES)
 
@@ -95,6 +96,62 @@ describe('growth', () => {
   })
 })
 
+describe('fleet', () => {
+  test('takes the folder of the other checkout, three rounds and windows of fifteen seconds', () => {
+    expect(read('fleet', '--against', '../before')).toEqual({
+      program: 'fleet',
+      against: '../before',
+      rounds: 3,
+      seconds: 15,
+      isQuick: false,
+      isJson: false,
+    })
+  })
+
+  test.each([
+    [[], /--against must name the folder of the other checkout/],
+    [['--against', ' '], /--against must name the folder/],
+    [['--against', 'x', '--seconds', '0'], /--seconds must be a whole number from 1 to 600, got "0"/],
+    [['--against', 'x', '--rounds', '21'], /--rounds must be a whole number from 1 to 20/],
+    [['--against', 'x', '--minutes', '1'], /Unknown option '--minutes'/],
+  ])('%j is refused', (words, message) => {
+    expect(() => read('fleet', ...words)).toThrow(UsageError)
+    expect(() => read('fleet', ...words)).toThrow(message)
+  })
+})
+
 test('choosing nothing in particular chooses all', () => {
   expect(choose('measure', ['a', 'b'], undefined)).toEqual(['a', 'b'])
+})
+
+describe('flow', () => {
+  test('without options every load is drained in three rounds', () => {
+    expect(read('flow')).toEqual({
+      program: 'flow',
+      loads: CHOICES.flow,
+      rounds: 3,
+      against: null,
+      isSnapshot: false,
+      minutes: null,
+      isQuick: false,
+      isJson: false,
+    })
+  })
+
+  test('another checkout, or a snapshot that is held for a time', () => {
+    expect(read('flow', '--against', '../before', '--rounds', '5')).toMatchObject({ against: '../before', rounds: 5 })
+    expect(read('flow', '--snapshot', '--minutes', '5')).toMatchObject({ isSnapshot: true, minutes: 5 })
+    expect(read('flow', '--only', 'plain')).toMatchObject({ loads: ['plain'] })
+  })
+
+  test.each([
+    [['--only', 'tenants'], /no load has "tenants" in its name/],
+    [['--against', ' '], /--against must name the folder/],
+    [['--snapshot', '--against', 'x'], /two measurements/],
+    [['--minutes', '5'], /--minutes goes with --snapshot/],
+    [['--snapshot', '--minutes', '0'], /--minutes must be a number from 0.1 to 120/],
+  ])('%j is refused', (words, message) => {
+    expect(() => read('flow', ...words)).toThrow(UsageError)
+    expect(() => read('flow', ...words)).toThrow(message)
+  })
 })

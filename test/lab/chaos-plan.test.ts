@@ -5,7 +5,7 @@ import { type ChaosOptions, settingsOf } from '../../lab/chaos/program.js'
 import { FAULT_KINDS, FORMS, HOST_KINDS } from '../../lab/chaos/settings.js'
 
 const OPTIONS: ChaosOptions = {
-  ...{ seed: 1, form: 'short', jobs: null, seconds: null, rate: null },
+  ...{ seed: 1, form: 'short', jobs: null, seconds: null, rate: null, minutes: null },
   ...{ only: null, isCalm: false, plant: null, keep: null },
 }
 
@@ -35,6 +35,17 @@ describe('the plan of faults', () => {
 
     expect(HOST_KINDS.filter((kind) => !kinds.has(kind))).toEqual([])
     expect(FORMS.host.processes).toBeGreaterThan(1)
+  })
+
+  test('of flow control has at least 100 faults, and 1,000 killed workers and 500,000 jobs in the long form', () => {
+    const flow = planFaults({ ...FORMS.flow, seed: 1 })
+    const long = FORMS['flow-long']
+    const killed = planFaults({ ...long, seed: 1 }).filter(({ kind }) => kind === 'kill worker')
+
+    expect(flow.length).toBeGreaterThanOrEqual(100)
+    expect(FORMS.flow.jobs).toBeGreaterThanOrEqual(8_000)
+    expect(killed.length * long.rounds).toBeGreaterThanOrEqual(1_000)
+    expect(long.jobs * long.rounds).toBeGreaterThanOrEqual(500_000)
   })
 
   test('names targets that exist, in the order of time', () => {
@@ -69,7 +80,16 @@ describe('the plan of faults', () => {
 
 describe('what the store’s triggers wrote', () => {
   const change = (source: string, changes: object = {}) => {
-    const nothing = { fence: null, attempt: null, crashes: null, moment: null, word: null, facts: null }
+    const nothing = {
+      fence: null,
+      attempt: null,
+      crashes: null,
+      moment: null,
+      word: null,
+      facts: null,
+      placeInGroup: null,
+      terms: null,
+    }
     return { place: 1, at: 5, began: 5, committed: null, tx: '7', source, id: 'a', ...nothing, ...changes }
   }
   const steps = (...changes: ReturnType<typeof change>[]) => [...stepOf(changes)].map(({ ev }) => ev)
@@ -87,6 +107,25 @@ describe('what the store’s triggers wrote', () => {
     expect(steps(change('effects_inside', { fence: 3 }))).toEqual(['effect'])
     // Carried over from a day that is dropped.
     expect(steps(change('jobs_insert', { facts, word: 'q' }))).toEqual([])
+  })
+
+  test('says where a job of a group waits, and what flow control allows', () => {
+    const terms = {
+      ...{ name: 'stripe', concurrency: 7, rate_limit: null, rate_per_ms: null, rate_burst: null, rate_by_cost: false },
+      ...{ position: 'open', probes: 2, forced: null, not_before: 0 },
+    } as const
+    const [held] = stepOf([change('held_insert', { placeInGroup: 65_536 })])
+    const [limit] = stepOf([change('limits', { id: null, terms })])
+    const [gone] = stepOf([change('limits_gone', { id: null, terms })])
+
+    expect(held).toMatchObject({ ev: 'promoted', to: 'ready', place: 65_536 })
+    expect(limit).toMatchObject({
+      ev: 'limit',
+      limit: 'stripe',
+      concurrency: 7,
+      breaker: { position: 'open', probes: 2 },
+    })
+    expect(gone).toMatchObject({ ev: 'limit', limit: 'stripe', concurrency: null, breaker: null })
   })
 
   test('is visible to others from its commit on', () => {

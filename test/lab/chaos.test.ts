@@ -94,6 +94,27 @@ describe('under chaos', () => {
   )
 
   test(
+    'no limit is passed, no order broken and no group forgotten while limits, groups and breakers change and everything breaks',
+    async () => {
+      const { code, result } = await chaos('--form', 'flow')
+
+      const { verdict, story, complaints } = result
+      expect(verdict.violations, story ?? '').toEqual([])
+      expect(verdict.counted).toEqual({ ok: true, reasons: [] })
+      expect(complaints).toEqual([])
+      const { flow, faults } = verdict.counts
+      // Of 8,000 accepted calls some name a key that is taken.
+      expect(flow.starts).toBeGreaterThanOrEqual(7_500)
+      expect(Object.values(faults).reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(100)
+      expect(flow.repaired).toBe(0)
+      // A run in which nothing had to be kept would prove nothing.
+      for (const kept of [flow.filled, flow.ordered, flow.changes]) expect(kept).toBeGreaterThan(100)
+      expect(code).toBe(0)
+    },
+    PATIENCE_MS,
+  )
+
+  test(
     'a database clock that jumps ten minutes ahead or five back costs no living worker its lease',
     async () => {
       const { code, result } = await chaos('--form', 'clock')

@@ -157,6 +157,7 @@ describe('the bound', () => {
     tables: [],
     walBytesPerJob: null,
     cpu: { machineCores: 2, machineBusy, server: 0.5, workers: 0.4, producers: null },
+    waiting: { server: null, workers: null, producers: null },
   })
   const wait = (type: string, event: string, average: number) => {
     return { who: 'holdfast settle jobs', type, event, seen: 10 * average, average }

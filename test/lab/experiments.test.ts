@@ -8,6 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, type TestContext, test } from 'vitest'
+import type { Evidence } from '../../lab/experiments/evidence.js'
 import { testServerUrl } from '../support/postgres.js'
 
 const MAIN = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js')
@@ -23,6 +24,7 @@ interface Document {
   readonly versions: { readonly holdfast: string; readonly postgres: string }
   readonly settings: { readonly config: object }
   readonly rows: readonly Readonly<Record<string, string | number | null>>[]
+  readonly evidence: Readonly<Record<string, Evidence>>
   readonly verdicts: readonly {
     readonly kind: string
     readonly about: string
@@ -118,12 +120,25 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
   })
 
   test('sustained: as many jobs of the mix end as were accepted', async (context) => {
-    const document = await runShort(context, 'sustained', ['--minutes', '0.05', '--rate', '200'])
+    const chosen = ['--minutes', '0.05', '--rate', '200', '--processes', '1', '--slots', '300']
+    const document = await runShort(context, 'sustained', chosen)
 
-    expect(document.settings.config).toMatchObject({ minutes: 0.05, rate: 200 })
+    expect(document.settings.config).toMatchObject({ minutes: 0.05, rate: 200, processes: 1, slots: 300 })
     expect(keptPromises(document)).toEqual(
       expect.arrayContaining(['as many ended as were accepted', 'jobs die only of used-up attempts']),
     )
+    // A fleet this small may keep up with no rate on a busy machine; then there is no ceiling to take a part of.
+    const parts = document.rows.map(({ part }) => part)
+    expect(parts.slice(0, 2)).toEqual(['steady', 'step 1'])
+    expect([[], ['at 80 %', 'at 50 %']]).toContainEqual(parts.slice(2))
+    for (const part of ['steady', ...parts.slice(2)]) {
+      const { claims, enqueues } = document.evidence[String(part)]!.splits!
+      for (const split of [claims, enqueues]) {
+        expect(split!.calls).toBeGreaterThan(0)
+        expect(split!.slowest.serverRun).toBeGreaterThan(0)
+        expect(split!.slowest.own).toBeLessThanOrEqual(split!.slowest.total!)
+      }
+    }
   })
 
   test('flapping: jobs outlive the outage of their dependency, and none dies', async (context) => {
@@ -181,21 +196,64 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
     expect(document.rows.map(({ batch }) => batch)).toEqual([1, 200])
     expect(document.rows[0]!.jobsPerClaim).toBe(1)
   })
+
+  test('fairness: tenants behind a flood take turns with it, weights hold, and aging starts what was starved', async (context) => {
+    const document = await runShort(context, 'fairness')
+
+    expect(keptPromises(document)).toEqual(
+      expect.arrayContaining([
+        'tenants behind a flood, 2 processes: starts until every tenant had all its jobs',
+        'without aging a low priority is starved',
+        'with aging it starts when it has gained the difference',
+        '2 processes: single jobs served while the flood lasts',
+      ]),
+    )
+  })
+
+  test('exactness: limits that queues share are reached and never passed while processes are killed', async (context) => {
+    const document = await runShort(context, 'exactness')
+
+    const [one, two, five, rate] = document.rows
+    expect([one, two, five].map((row) => [row!.over, Number(row!.history) > 0])).toEqual(Array(3).fill([0, true]))
+    expect(rate!.starts).toBeGreaterThan(0)
+    expect(keptPromises(document)).toContain('processes were killed')
+  })
+
+  test('breaker: a dependency that is down is called less often, and no job dies with a breaker or without', async (context) => {
+    const document = await runShort(context, 'breaker')
+
+    for (const row of document.rows) expect(row).toMatchObject({ dead: 0, succeeded: row.accepted })
+    expect(keptPromises(document)).toContain('calls while it was down, with a breaker')
+  })
+
+  test('adaptive: the concurrency follows a provider within its bounds, and a 429 costs no attempt', async (context) => {
+    const document = await runShort(context, 'adaptive')
+
+    expect(keptPromises(document)).toEqual(
+      expect.arrayContaining([
+        'the concurrency stays within its bounds, and moves',
+        'jobs that lost an attempt to a 429',
+      ]),
+    )
+  })
 })
 
 describe('the command', () => {
-  test('--list names the eleven, each with its question', { timeout: 60_000 }, async (context) => {
+  test('--list names the fifteen, each with its question', { timeout: 60_000 }, async (context) => {
     const { code, stdout } = await run(context, ['--list', '--json'])
 
     expect(code).toBe(0)
     const { experiments } = JSON.parse(stdout) as { experiments: { name: string; about: string }[] }
-    expect(experiments).toHaveLength(11)
+    expect(experiments).toHaveLength(15)
     expect(experiments.every(({ about }) => about.length > 20)).toBe(true)
   })
 
   test.each([
     [['no-such'], /there is no experiment "no-such"; there are workers, /],
-    [['lease', '--minutes', '3'], /lease has no minutes and no rate to choose/],
+    [['lease', '--minutes', '3'], /lease has no minutes, rate, processes or slots to choose/],
+    [['drain', '--slots', '3'], /drain has no minutes, rate, processes or slots to choose/],
+    [['sustained', '--processes', '65'], /processes must be a whole number from 1 to 64/],
+    [['sustained', '--slots', '4097'], /slots must be a whole number from 1 to 4096/],
     [['sustained', '--rate', '0'], /rate must be a whole number from 1 /],
     [['sustained', '--minutes', '0.01'], /minutes must be a number from 0\.05 to 600/],
     [[], /name an experiment/],

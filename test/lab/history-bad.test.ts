@@ -16,7 +16,6 @@ const RUN: RunBegun = {
   healedAt: 50_000,
   drainMs: 10_000,
   schedules: [],
-  limits: [],
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }
 const RECORDED = { process: 'p', processRun: 1, mono: 1 } as const
@@ -368,84 +367,6 @@ const BAD: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = 
     ],
   ],
   [
-    'I10',
-    'a later job of an ordered group claimed first',
-    [
-      ...[
-        run({ ordered: ['g'] }),
-        fault,
-        ask('a'),
-        ask('b'),
-        stored(1, { group: 'g' }),
-        stored(2, { job: 'b', group: 'g' }),
-      ],
-      ...[
-        claimed(10, 1, 1, { job: 'b' }),
-        settled(20, 1, 'succeeded', { job: 'b' }),
-        claimed(30, 1),
-        settled(40, 1, 'succeeded'),
-        final(),
-        final('succeeded', 'b'),
-      ],
-    ],
-  ],
-  [
-    'I10',
-    'a retry overtaken by a later job of its group',
-    [
-      ...[
-        run({ ordered: ['g'] }),
-        fault,
-        ask('a'),
-        ask('b'),
-        stored(1, { group: 'g' }),
-        stored(2, { job: 'b', group: 'g' }),
-        claimed(5, 1),
-      ],
-      ...[
-        settled(8, 1, 'retrying'),
-        claimed(10, 1, 1, { job: 'b' }),
-        settled(20, 1, 'succeeded', { job: 'b' }),
-        claimed(30, 2, 2),
-      ],
-      ...[settled(40, 2, 'succeeded', { attempts: 2 }), final(), final('succeeded', 'b')],
-    ],
-  ],
-  [
-    'I11',
-    'more leased than the limit',
-    [
-      ...[
-        run({ limits: [{ key: 'q', running: 1 }] }),
-        fault,
-        ask('a'),
-        ask('b'),
-        stored(1),
-        stored(2, { job: 'b' }),
-        claimed(10, 1),
-      ],
-      ...[
-        claimed(11, 1, 1, { job: 'b' }),
-        settled(20, 1, 'succeeded'),
-        settled(21, 1, 'succeeded', { job: 'b' }),
-        final(),
-        final('succeeded', 'b'),
-      ],
-    ],
-  ],
-  [
-    'I11',
-    'more starts than the rate',
-    [
-      ...[
-        run({ limits: [{ key: 'q', running: 9, starts: { most: 1, perMs: 100 } }] }),
-        fault,
-        ...life('a', 1),
-        ...life('b', 50),
-      ],
-    ],
-  ],
-  [
     'I12',
     'a lease expired without a fault',
     [
@@ -638,7 +559,8 @@ describe('the history checker, on histories with one mistake', () => {
   test('each invariant is among them', () => {
     const named = new Set(BAD.map(([invariant]) => invariant))
 
-    expect(named.size).toBe(19)
+    // Those of flow control are in history-flow.test.ts.
+    expect(named.size).toBe(17)
   })
 
   test('the same job without a mistake is clean', () => {
@@ -698,6 +620,29 @@ describe('whether a run counts', () => {
 
   test('is false of a history that does not begin with its run', () => {
     expect(checkHistory([]).counted.ok).toBe(false)
+  })
+})
+
+describe('the time from the end of a lease to the next claim', () => {
+  const ended = [settled(9_010, 2, 'succeeded', { attempts: 2, crashes: 2 }), final('succeeded', 'a', 2)]
+
+  test('does not count the backoff of a suspect, though its rescue counts', () => {
+    const suspect = rescued(1_100, 1, { to: 'retrying', notBefore: 9_000 })
+    const promoted = { ev: 'promoted', order: 9_000, at: 9_000, job: 'a' } as const
+
+    const verdict = checkHistory([...taken, suspect, promoted, claimed(9_001, 2, 2), ...ended])
+
+    expect([verdict.rescue.count, verdict.rescue.max, verdict.recovery.count]).toEqual([1, 90, 0])
+    expect(verdict.redeliveries.afterRescue).toBe(1)
+  })
+
+  test('does not count how long a dead job waited for its requeue', () => {
+    const died = rescued(1_100, 1, { to: 'dead', reason: 'attempts' })
+
+    const verdict = checkHistory([...taken, died, operated(9_000, 'requeue'), claimed(9_001, 2, 1), ...ended])
+
+    expect([verdict.rescue.count, verdict.recovery.count]).toEqual([1, 0])
+    expect(verdict.redeliveries.afterRequeue).toBe(1)
   })
 })
 

@@ -5,7 +5,7 @@ import type { HistoryEvent, JobStored, RunBegun, StoreEvent } from '../../lab/hi
 // A job may wait 5 s while a worker has been idle for more than a second; after a fault there are 2 s to recover.
 const RUN: RunBegun = {
   ...{ ev: 'run', seed: '1', commit: null, leaseMs: 1_000, rescueMs: 100_000, healedAt: 90_000, drainMs: 100_000 },
-  ...{ faults: [{ index: 0, kind: 'cut' }], schedules: [], limits: [] },
+  ...{ faults: [{ index: 0, kind: 'cut' }], schedules: [] },
   lateness: { boundMs: 5_000, graceMs: 1_000, recoverMs: 2_000, noticeMs: 3_000 },
   busy: { jobs: 0, expiries: 0, unknownAnswers: 0 },
 }

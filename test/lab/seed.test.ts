@@ -4,6 +4,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { seedFinished, seedReady, seedScheduled } from '../../lab/bench/growth/seed.js'
 import { PAYLOAD } from '../../lab/bench/payloads.js'
+import { seedHeld } from '../../lab/experiments/seed-held.js'
 import { connect, defineJob, type Holdfast } from '../../src/index.js'
 import { testServerUrl } from '../support/postgres.js'
 
@@ -44,7 +45,8 @@ async function rowsOf(table: string): Promise<object[]> {
 }
 
 async function empty(): Promise<void> {
-  for (const table of ['jobs', 'ready', 'scheduled', 'finished']) await client.query(`DELETE FROM holdfast.${table}`)
+  for (const table of ['jobs', 'ready', 'scheduled', 'finished', 'held', 'arrivals'])
+    await client.query(`DELETE FROM holdfast.${table}`)
 }
 
 describe('seeded rows', () => {
@@ -62,6 +64,19 @@ describe('seeded rows', () => {
     expect(rows).toEqual([{ count: 1_204, places: 1_204, disorder: 0 }])
     for (const row of jobs) expect(row).toEqual(jobs[0])
     for (const row of ready) expect(row).toEqual(ready[0])
+  })
+
+  test('of jobs of a group are those of enqueueMany, with an event for each batch', async () => {
+    await empty()
+    await holdfast.enqueueMany(noop, [PAYLOAD], { queue: 'grouped', group: 'a "b"' })
+    await seedHeld(client, { queue: 'grouped', group: 'a "b"', jobs: 1_203 })
+
+    const [jobs, held, arrivals] = [await rowsOf('jobs'), await rowsOf('held'), await rowsOf('arrivals')]
+
+    expect([jobs.length, held.length, arrivals.length]).toEqual([1_204, 1_204, 4])
+    for (const row of jobs) expect(row).toEqual(jobs[0])
+    for (const row of held) expect(row).toEqual(held[0])
+    for (const row of arrivals) expect({ ...row, turn: null }).toEqual({ ...arrivals[0], turn: null })
   })
 
   test('of scheduled jobs are those of an enqueue with a delay, and lie in the future', async () => {

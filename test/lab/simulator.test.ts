@@ -78,14 +78,42 @@ describe('a simulated run', () => {
     expect(sum(({ verdict }) => verdict.counts.ticks)).toBeGreaterThan(0)
     expect(sum(({ verdict }) => verdict.counts.effectsInTransaction)).toBeGreaterThan(0)
     expect(sum(({ verdict }) => verdict.redeliveries.afterRequeue)).toBeGreaterThan(0)
+    expect(sum(({ verdict }) => verdict.counts.flow.filled)).toBeGreaterThan(0)
+    expect(sum(({ verdict }) => verdict.counts.flow.ordered)).toBeGreaterThan(0)
+    expect(sum(({ verdict }) => verdict.counts.flow.probes)).toBeGreaterThan(0)
     expect(kindsOf(runs.flatMap(({ history }) => history))).toEqual(EVERY_KIND)
   }, 120_000)
+
+  test('that is aimed at suspects has a job on its last chance beside one that kills its process', async () => {
+    const runs: Simulation[] = []
+    for (let seed = 1; seed <= 40; seed++) runs.push(await simulate(seed, 'suspects'))
+
+    const crashes = runs.map(({ history }) =>
+      Math.max(...history.map((event) => (event.ev === 'settled' ? event.crashes : 0))),
+    )
+    const isTried = ({ history }: Simulation) =>
+      history.some((event) => event.ev === 'settled' && event.crashes === 2 && event.to === 'succeeded')
+    expect(runs.flatMap((run) => failureOf(run) ?? [])).toEqual([])
+    expect(Math.max(...crashes)).toBe(3)
+    expect(runs.filter(isTried).length).toBeGreaterThan(0)
+  }, 60_000)
 })
 
 const EVERY_KIND = [
   ...['answer.lost', 'claimed', 'effect', 'effect.begin', 'ended', 'enqueue.info', 'enqueue.invoke', 'enqueue.ok'],
-  ...['extended', 'fault.begin', 'fault.end', 'final', 'lost_lease', 'operated', 'promoted', 'queue', 'run', 'settled'],
-  ...['started', 'stored', 'tick', 'worker.down', 'worker.up'],
+  ...[
+    'extended',
+    'fault.begin',
+    'fault.end',
+    'final',
+    'group',
+    'groups',
+    'limit',
+    'lost_lease',
+    'operated',
+    'promoted',
+  ],
+  ...['queue', 'run', 'settled', 'started', 'stored', 'tick', 'worker.down', 'worker.up'],
 ]
 
 function kindsOf(history: readonly HistoryEvent[]): string[] {

@@ -44,9 +44,16 @@ async function show(answer: Promise<Horizon | undefined>, postponedDays: { day: 
     return { kind: 'postgres', version: '18.4', isDurable: true, nowMs: clock.now(), postgres, ...seen }
   }
   const overview = async () => ({ nowMs: clock.now(), queues: [], total: 0, isExact: true })
-  const source = { overview, workers: async () => [], health }
+  const source = { overview, flowCounts: async () => ({ limits: [], queues: [] }), workers: async () => [], health }
   const ports = testPorts(clock)
-  const store = new StoreMetrics({ source, registry, queues: new BoundedNames(5), ports, cacheMs: 5_000 })
+  const store = new StoreMetrics({
+    source,
+    registry,
+    queues: new BoundedNames(5),
+    limits: new BoundedNames(5),
+    ports,
+    cacheMs: 5_000,
+  })
   const done = store.refresh()
   await clock.advance(2_000)
   await done

@@ -203,6 +203,7 @@ describe('what the store says', () => {
       version: '0',
       types: null,
       jobs: [],
+      children: null,
     }
     await store.beat({ ...beat, id: 'gone', concurrency: 8 })
     await clock.advance(50_000)

@@ -93,9 +93,16 @@ describe.each(['esm', 'cjs'] as const)('bundled as %s', (format) => {
     const ended = run('node', [out], { cwd: join(out, '..'), env: { APP_URL: testServerUrl(), APP_SCHEMA: schema } })
 
     expect(ended.stderr).toBe('')
-    const told = JSON.parse(ended.stdout)
-    expect(told).toMatchObject({ result: 'done', attempts: [1], page: 200, title: 'Holdfast', asset: 200, failed: [] })
-    expect(told.refused).toBe('unsupported')
-    expect(told.bytes).toBeGreaterThan(100_000)
+    const report = JSON.parse(ended.stdout)
+    expect(report).toMatchObject({
+      result: 'done',
+      attempts: [1],
+      page: 200,
+      title: 'Holdfast',
+      asset: 200,
+      failed: [],
+    })
+    expect(report.refused).toBe('unsupported')
+    expect(report.bytes).toBeGreaterThan(100_000)
   })
 })

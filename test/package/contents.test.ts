@@ -77,7 +77,7 @@ describe('the package', () => {
   })
 
   test('every entry has its module and its types, and the types need nothing that is not there', {
-    timeout: 60_000,
+    timeout: 180_000,
   }, () => {
     const names = Object.entries(manifest().exports).flatMap(([name, target]) =>
       typeof target === 'string' ? [] : [{ name: normalize(join('holdfast', name)), ...target }],

@@ -1,6 +1,7 @@
 // Every call of a store with something to do, and who may make it. The type asks for each method of the contract: a new one
 // cannot be left out.
 
+import { NO_LIMIT } from '../../src/core/flow/settings.js'
 import type { Store } from '../../src/core/store.js'
 import {
   dead,
@@ -35,10 +36,18 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
     await store.enqueue([parent])
     await store.enqueue([newJob({ queue, idempotencyKey: { key: fresh('key'), ttlMs: null } })])
     await store.enqueue([newJob({ queue, after: [parent.id] }), newJob({ queue, when: { delayMs: 60_000 } })])
+    await store.enqueue([newJob({ queue, flow: { group: 'acme', limits: [], cost: 1 } })])
   },
   async claim(store, owner) {
     const queue = fresh('queue')
     await enqueueJob(owner, { queue })
+    await claimJob(store, { queue })
+    // With everything that flow control writes: a limit, a rate of the group, and a breaker that is probed.
+    const limit = fresh('limit')
+    const rate = { limit: 10, perMs: 1_000, burst: 10, counts: 'starts' } as const
+    await owner.setLimit(limit, { ...NO_LIMIT, rate }, 'ada')
+    await owner.setGroup(queue, 'acme', { concurrency: 2, rate, weight: 1 }, 'ada')
+    await enqueueJob(owner, { queue, flow: { group: 'acme', limits: [limit], cost: 1 } })
     await claimJob(store, { queue })
   },
   begin: async (store, owner) => store.begin([await startIn(owner)]),
@@ -48,6 +57,8 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   async settle(store, owner) {
     await store.settle([retrying(await startIn(owner)), dead(await startIn(owner))])
     await store.settle([dead(await startIn(owner), { error: null })])
+    const job = await startJob(owner, { queue: fresh('queue'), flow: { group: 'acme', limits: [], cost: 1 } })
+    await store.settle([{ ...retrying(job), holdOff: { scope: 'queue', afterMs: 10 }, spent: 3 }])
   },
   promote: (store) => store.promote(10),
   expired: (store) => store.expired(10),
@@ -79,6 +90,37 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   resume: (store) => store.resume('email', 'ada'),
   setQueue: (store) => store.setQueue(fresh('queue'), { limits: {} }, 'ada'),
   queues: (store) => store.queues(),
+  // Workers set what their definitions ask for; operators set what they like.
+  setLimit: (store) => store.setLimit(`type:${fresh('type')}`, NO_LIMIT, 'holdfast', 'definition'),
+  async removeLimit(store, owner) {
+    const limit = fresh('limit')
+    await owner.setLimit(limit, NO_LIMIT, 'ada')
+    await store.removeLimit(limit, 'ada')
+  },
+  limits: (store) => store.limits(),
+  async forceBreaker(store, owner) {
+    const limit = fresh('limit')
+    await owner.setLimit(limit, NO_LIMIT, 'ada')
+    await store.forceBreaker(limit, 'open', 'api')
+  },
+  async observe(store, owner) {
+    const limit = fresh('limit')
+    const breaker = { failures: 0.5, of: 1, withinMs: 1_000, cooldownMs: 1_000, probes: 1 }
+    await owner.setLimit(limit, { ...NO_LIMIT, breaker }, 'ada')
+    await store.observe([{ limit, ok: 1, failed: 1, overloaded: 0 }])
+  },
+  setGroup: (store) => store.setGroup('email', fresh('group'), { concurrency: 1, rate: null, weight: 1 }, 'ada'),
+  pauseGroup: (store) => store.pauseGroup('email', fresh('group'), 'ada'),
+  resumeGroup: (store) => store.resumeGroup('email', fresh('group'), 'ada'),
+  groups: (store) => store.groups({ queue: 'email', prefix: '', after: null, limit: 10 }),
+  flowCounts: (store) => store.flowCounts(),
+  stoppedGroups: (store) => store.stoppedGroups(10),
+  tracks: (store) => store.tracks({ queues: ['email'], limit: null }),
+  async neighbours(store, owner) {
+    const queue = fresh('queue')
+    const id = await enqueueJob(owner, { queue, flow: { group: 'acme', limits: [], cost: 1 } })
+    await store.neighbours({ id, queue, group: 'acme', limit: 5 })
+  },
   openQueues: (store) => store.openQueues([fresh('queue')], { by: 'ada', most: 10 }),
   async removeQueue(store, owner) {
     const queue = fresh('queue')
@@ -139,16 +181,20 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
 }
 
 const EVERYONE = ['now', 'horizon', 'health'] as const
-const PRODUCING = ['enqueue', 'tally', 'among', 'openQueues'] as const
+// An enqueue finds its track in the rows that `tracks` shows.
+const PRODUCING = ['enqueue', 'tally', 'among', 'openQueues', 'tracks'] as const
 const LOOKING = [
   ...(['queues', 'bulks', 'getBulk', 'list', 'count', 'stats', 'overview', 'series', 'deadGroups'] as const),
-  ...(['standing', 'audit', 'workers', 'watch'] as const),
+  ...(['standing', 'audit', 'workers', 'watch', 'limits', 'groups', 'flowCounts'] as const),
+  ...(['stoppedGroups', 'tracks', 'neighbours'] as const),
 ]
 const WORKING = [
   ...PRODUCING,
   ...LOOKING,
   ...(['claim', 'begin', 'extend', 'note', 'settle', 'beat', 'leave', 'get', 'endings'] as const),
   ...(['promote', 'expired', 'due', 'fire', 'prune', 'sample', 'stepBulk', 'schedules'] as const),
+  // Limits of definitions are written by who works on them.
+  ...(['setLimit', 'observe'] as const),
   // What a bulk action does, how it ends, and with what it is written down.
   ...(['cancel', 'requeue', 'discard', 'cancelBulk', 'record'] as const),
 ]

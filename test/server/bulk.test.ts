@@ -1,4 +1,4 @@
-// Bulk actions over HTTP: an action on every job must say so, for every caller.
+// Bulk actions over HTTP: an action on every job must be asked for explicitly, by every caller.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { finish } from '../client/support.js'

@@ -201,3 +201,18 @@ test('the streams end when the server closes', async () => {
 
   await expect(following.until('something that never comes')).rejects.toThrow()
 })
+
+test('a follower is told that a limit was set or a breaker moved; one limited to some queues is not', async () => {
+  server = await TestServer.open()
+  await server.holdfast.setLimit('bank', { breaker: {} })
+  const key = await server.key(['read'], ['mail'])
+  const following = await follow()
+  const limited = await follow({ authorization: `Bearer ${key}` })
+  await following.until('event: limits\ndata: {"open":0}')
+
+  await server.holdfast.openBreaker('bank')
+  await following.until('event: limits\ndata: {"open":1}')
+  await server.holdfast.enqueue('x', null, { queue: 'mail' })
+
+  expect(await limited.until('"ready":1')).not.toContain('limits\ndata')
+})

@@ -24,6 +24,33 @@ async function dead(server: TestServer): Promise<string> {
   return finish(server.store, 'billing', { state: 'dead', error: new DropJob('no such card') })
 }
 
+const BREAKER = { failures: 0.5, of: 2, cooldown: '1m' } as const
+
+/** A limit with a job that waits for its group, and one that runs. */
+async function limit({ holdfast, store }: TestServer): Promise<string> {
+  // Always the same: the jobs of a queue may have 64 sets of limits.
+  const name = 'stripe'
+  await holdfast.setLimit(name, { concurrency: 2, rate: '100/s', breaker: BREAKER })
+  await holdfast.enqueue('pay', null, { queue: 'shop', group: 'acme', limits: [name] })
+  await holdfast.enqueue('pay', null, { queue: 'shop', group: 'acme', limits: [name] })
+  await store.observe([{ limit: name, ok: 1, failed: 3, overloaded: 0 }])
+  return name
+}
+
+/** A limit that no job names. */
+async function freeLimit({ holdfast }: TestServer): Promise<string> {
+  const name = `free-${++count}`
+  await holdfast.setLimit(name, { concurrency: { min: 2, max: 9 } })
+  return name
+}
+
+async function grouped(server: TestServer): Promise<string> {
+  await limit(server)
+  const options = { queue: 'shop', group: 'odd/../\u00fcber 100%', limits: [await limit(server)], cost: 3 }
+  await server.holdfast.setQueue('shop', { groups: { concurrency: 1, rate: '10/s' } })
+  return (await server.holdfast.enqueue('pay', null, options)).id
+}
+
 async function bulk({ holdfast }: TestServer): Promise<string> {
   return (await holdfast.bulk({ action: 'cancel', filter: 'queue:nothing' })).id
 }
@@ -42,6 +69,12 @@ const laterJob: MakeExample = async (server) => ({ params: { id: await enqueue(s
 const deadJob: MakeExample = async (server) => ({ params: { id: await dead(server) }, body: {} })
 const someSchedule: MakeExample = async (server) => ({ params: { name: await schedule(server) }, body: {} })
 
+const someLimit: MakeExample = async (server) => ({ params: { name: await limit(server) }, body: {} })
+const someGroup: MakeExample = async (server) => {
+  await grouped(server)
+  return { params: { name: 'shop', group: 'odd/../\u00fcber 100%' }, body: {} }
+}
+
 export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   healthz: nothing,
   readyz: nothing,
@@ -50,7 +83,7 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   listWorkers: async (server) => {
     const worker = { id: 'w', host: 'h', pid: 1, queues: ['mail'], concurrency: 4, running: 1, draining: false }
     const jobs = [{ id: await enqueue(server), type: 'send_email', queue: 'mail', attempt: 1, startedAtMs: Date.now() }]
-    await server.store.beat({ ...worker, version: '1', types: null, jobs })
+    await server.store.beat({ ...worker, version: '1', types: null, jobs, children: { running: 2, restarts: 1 } })
     return {}
   },
   audit: async (server) => ({ query: `limit=5&job=${await dead(server)}` }),
@@ -70,8 +103,12 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
     return { params: { name: 'mail' } }
   },
   setQueue: async () => ({
-    params: { name: 'mail' },
-    body: { maxAttempts: 3, timeout: null, retention: '2d', retry: { backoff: ['1s', 2_000], jitter: false } },
+    params: { name: 'shaped' },
+    body: {
+      ...{ maxAttempts: 3, timeout: null, retention: '2d', retry: { backoff: ['1s', 2_000], jitter: false } },
+      ...{ concurrency: 50, rate: { limit: 10, per: '1s', burst: 5 }, maxDepth: 100, onFull: 'wait', aging: '1m' },
+      groups: { ordered: true, onDead: 'stop', maxDepth: 10, concurrency: null },
+    },
   }),
   pauseQueue: async () => ({ params: { name: 'odd/name' }, body: {} }),
   resumeQueue: async () => ({ params: { name: 'odd/name' }, body: {} }),
@@ -97,11 +134,44 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   },
   revealPayload: job,
   explainJob: job,
+  jobFlow: async (server) => ({ params: { id: await grouped(server) } }),
+  listLimits: async (server) => {
+    await limit(server)
+    await freeLimit(server)
+    await server.holdfast.setQueue('shop', { concurrency: 5 })
+    return { query: 'limit=5' }
+  },
+  getLimit: async (server) => ({ params: { name: await limit(server) } }),
+  setLimit: async () => ({
+    params: { name: 'odd/name:1' },
+    body: { concurrency: { min: 1, max: 3 }, rate: '5/m', breaker: { failures: 0.25, within: '10s', probes: 1 } },
+  }),
+  removeLimit: async (server) => ({ params: { name: await freeLimit(server) }, status: 204 }),
+  openBreaker: someLimit,
+  closeBreaker: someLimit,
+  releaseBreaker: someLimit,
+  listGroups: async (server) => {
+    await grouped(server)
+    await server.holdfast.setGroup('shop', 'big', { concurrency: 3, weight: 2, rate: '1/s' })
+    return { params: { name: 'shop' }, query: 'limit=50' }
+  },
+  setGroup: async (server) => ({ ...(await someGroup(server)), body: { concurrency: 2, rate: null, weight: 3 } }),
+  removeGroup: async (server) => ({ ...(await someGroup(server)), status: 204 }),
+  pauseGroup: someGroup,
+  resumeGroup: someGroup,
   enqueue: async () => ({
     body: { type: 'send_email', payload: { to: 'x' }, queue: 'mail', delay: '5s', tags: ['a'], maxAttempts: 2 },
     status: 201,
   }),
-  enqueueMany: async () => ({ body: { jobs: [{ type: 'a' }, { type: 'b', payload: [1], idempotencyKey: 'k' }] } }),
+  enqueueMany: async () => ({
+    body: {
+      jobs: [
+        { type: 'a' },
+        { type: 'b', payload: [1], idempotencyKey: 'k' },
+        { type: 'c', group: 'acme', cost: 2, throttle: { key: 'c', for: '1h' } },
+      ],
+    },
+  }),
   cloneJob: async (server) => ({ params: { id: await enqueue(server) }, body: { delay: '1h' }, status: 201 }),
   cancelJob: job,
   requeueJob: deadJob,

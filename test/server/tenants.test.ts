@@ -189,7 +189,7 @@ describe('a page that ends among jobs of others', () => {
 test('a job of others and one that does not exist take the same statements', async () => {
   const store = memoryStore({ clock: systemPorts.clock })
   const calls: string[] = []
-  const told = new Proxy(store, {
+  const counted = new Proxy(store, {
     get(target, name: keyof Store) {
       const value = target[name]
       if (typeof value !== 'function') return value
@@ -199,7 +199,7 @@ test('a job of others and one that does not exist take the same statements', asy
       }
     },
   })
-  const server = await TestServer.open({}, told)
+  const server = await TestServer.open({}, counted)
   const key = await server.key(['read', 'operate'], ['mine'])
   const { id } = await server.holdfast.enqueue('x', null, { queue: 'theirs' })
   const callsOf = async (method: string, path: string) => {

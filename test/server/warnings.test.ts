@@ -3,8 +3,10 @@
 import { expect, test } from 'vitest'
 import type { Health } from '../../src/client/look.js'
 import type { ScheduleStatus } from '../../src/client/schedules.js'
-import type { WorkerView } from '../../src/core/job.js'
+import type { BreakerView, LimitView, StoppedGroup } from '../../src/core/flow/views.js'
 import type { PostgresHealth, QueueOverview } from '../../src/core/operating.js'
+import type { WorkerView } from '../../src/core/views.js'
+import type { Warning } from '../../src/server/schemas/operating.js'
 import { warningsOf } from '../../src/server/warnings.js'
 
 const NOW = Date.UTC(2026, 0, 1)
@@ -139,4 +141,41 @@ test.each([
   const [warning] = warningsOf({ overview, workers: [], schedules: [], health: health() })
 
   expect(warning!.text).toBe(text)
+})
+
+function breakerOf(changes: Partial<BreakerView>): LimitView {
+  const nothing = { concurrency: null, rate: null, adaptive: null, level: null, tokens: null, until: null }
+  const breaker = { settings: null, position: 'open', since: ago(60_000), probeAt: ago(-9_000), opens: 1 } as const
+  const counts = { forced: null, ok: 0, failed: 0, history: [] }
+  return { name: 'bank', origin: 'operator', running: 0, ...nothing, breaker: { ...breaker, ...counts, ...changes } }
+}
+
+function flowWarnings(seen: { limits?: readonly LimitView[]; stopped?: readonly StoppedGroup[] }): readonly Warning[] {
+  const overview = { nowMs: NOW, queues: [], total: 0, isExact: true }
+  return warningsOf({ overview, workers: [], schedules: [], health: health(), ...seen })
+}
+
+test('a breaker that is not closed is reported: when it is probed, and when somebody holds it', () => {
+  const texts = (changes: Partial<BreakerView>) =>
+    flowWarnings({ limits: [breakerOf(changes)] }).map(({ level, limit, text }) => `${level} ${limit}: ${text}`)
+
+  expect(texts({ position: 'closed' })).toEqual([])
+  expect(texts({})).toEqual(['warning bank: the breaker of limit bank is open: its jobs wait, it is probed in 9s'])
+  expect(texts({ opens: 3, position: 'half_open', probeAt: null })).toEqual([
+    'warning bank: the breaker of limit bank is open for the 3rd time in a row: its jobs wait, a few jobs try it out now',
+  ])
+  expect(texts({ forced: 'open' })).toEqual([
+    'note bank: the breaker of limit bank has been held open for 60s: its jobs wait',
+  ])
+})
+
+test('stopped groups are reported once for each queue, a few of them by name', () => {
+  const stopped = ['a', 'b', 'c', 'd', 'e'].map((group) => ({ queue: 'orders', group, stoppedBy: 'id' }))
+
+  const found = flowWarnings({ stopped: [...stopped, { queue: 'mail', group: 'x"y', stoppedBy: 'id' }] })
+
+  expect(found.map(({ code, queue, text }) => [code, queue, text])).toEqual([
+    ['group_stopped', 'orders', 'groups "a", "b", "c" and 2 more of orders stopped because a job died'],
+    ['group_stopped', 'mail', 'group "x\\"y" of mail stopped because a job died'],
+  ])
 })

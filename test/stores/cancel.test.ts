@@ -11,7 +11,7 @@ import { databaseOf, dropSchema, openCleanStore, testServerUrl } from '../suppor
 
 const url = testServerUrl()
 const schema = `cancel_${process.pid}`
-const TOLD = { asked: () => {}, ready: () => {} }
+const LISTENERS = { asked: () => {}, ready: () => {} }
 let store: Store
 let db: Database
 
@@ -31,7 +31,7 @@ test('a dead job that is requeued meanwhile is refused for having been dead', as
     return rows
   }
 
-  expect(await cancel(db, requeueing, [id], OPERATOR, TOLD)).toEqual([{ id, result: 'refused', state: 'dead' }])
+  expect(await cancel(db, requeueing, [id], OPERATOR, LISTENERS)).toEqual([{ id, result: 'refused', state: 'dead' }])
 })
 
 test('a job that is somewhere else each time it is looked for is asked to be cancelled, and upkeep does it', async () => {
@@ -39,7 +39,7 @@ test('a job that is somewhere else each time it is looked for is asked to be can
   // Each look comes to a table that the job is not in.
   const missing: Send = async (statement, values) => (statement.name === 'cancel' ? [] : send(statement, values))
 
-  const answers = await cancel(db, missing, [id], OPERATOR, TOLD)
+  const answers = await cancel(db, missing, [id], OPERATOR, LISTENERS)
   const before = await stateOf(store, id)
   await store.promote(100)
 

@@ -2,12 +2,17 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
-import type { JobSummary } from '../../src/core/job.js'
+import { isHoldfastError } from '../../src/core/errors.js'
+import type { BreakerMove } from '../../src/core/flow/views.js'
+import type { Claim, ClaimRequest } from '../../src/core/job-store.js'
 import type { JobChanges, ListRequest } from '../../src/core/operator-store.js'
 import type { JobState } from '../../src/core/states.js'
 import type { Store } from '../../src/core/store.js'
 import type { Pruned } from '../../src/core/upkeep-store.js'
+import type { JobSummary } from '../../src/core/views.js'
+import type { Memory } from '../../src/stores/memory/memory.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
+import { followClaim, plainly, type Reference } from './flow-claims.js'
 import type { Kind, Operation } from './operation.js'
 import { QUEUES } from './operations.js'
 import { Seen } from './seen.js'
@@ -33,6 +38,8 @@ export function newTally(): Tally {
 export interface Comparison {
   readonly reference: Store
   readonly candidate: Store
+  /** What the reference knows: with it, claims of queues with flow control are followed (flow-claims.ts). */
+  readonly memory: Memory
   /** The time of both. */
   readonly clock: ManualClock
   readonly tally: Tally
@@ -59,6 +66,8 @@ function untilMidnightMs(clock: ManualClock): number {
 /** One call, made ready to be sent to either store. */
 interface Call {
   readonly send: (store: Store) => Promise<unknown>
+  /** Of a claim: what is asked for. */
+  readonly claim?: ClaimRequest
   /** Takes note of the answer both gave. */
   readonly learn?: (answer: never) => void
 }
@@ -67,15 +76,57 @@ function call<T>(send: (store: Store) => Promise<T>, learn?: (answer: T) => void
   return learn === undefined ? { send } : { send, learn: learn as (answer: never) => void }
 }
 
-async function hold({ reference, candidate, clock }: Comparison, { send, learn }: Call, where: string): Promise<void> {
-  const [expected, actual] = await Promise.all([send(reference), send(candidate)])
-  if (!isDeepStrictEqual(actual, expected)) {
-    const at = new Date(clock.now()).toISOString()
-    expect(actual, `${where} at ${at}: ${candidate.kind} answers differently from ${reference.kind}`).toStrictEqual(
-      expected,
-    )
-  }
-  learn?.(expected as never)
+function claimCall(claim: ClaimRequest, learn?: (answer: Claim) => void): Call {
+  return { ...call((store) => store.claim(claim), learn), claim }
+}
+
+async function hold(comparison: Comparison, call: Call, where: string): Promise<void> {
+  if (call.claim !== undefined) return holdClaim(comparison, call.claim, call, where)
+  const { reference, candidate } = comparison
+  const [expected, actual] = await Promise.all([answerOf(call.send(reference)), answerOf(call.send(candidate))])
+  sameAnswers(comparison, { actual, expected, where })
+  if (!isRefused(expected)) call.learn?.(expected as never)
+}
+
+/** An error of the contract is an answer. */
+function answerOf(answer: Promise<unknown>): Promise<unknown> {
+  return answer.catch((error: unknown) => {
+    if (!isHoldfastError(error)) throw error
+    return { refusedWith: error.code }
+  })
+}
+
+function isRefused(answer: unknown): boolean {
+  return typeof answer === 'object' && answer !== null && 'refusedWith' in answer
+}
+
+function sameAnswers(
+  { reference, candidate, clock }: Comparison,
+  { actual, expected, where }: { readonly actual: unknown; readonly expected: unknown; readonly where: string },
+): void {
+  if (isDeepStrictEqual(actual, expected)) return
+  const at = new Date(clock.now()).toISOString()
+  expect(actual, `${where} at ${at}: ${candidate.kind} answers differently from ${reference.kind}`).toStrictEqual(
+    expected,
+  )
+}
+
+async function holdClaim(comparison: Comparison, request: ClaimRequest, { learn }: Call, where: string): Promise<void> {
+  const { reference, candidate, memory } = comparison
+  const given = await candidate.claim(request)
+  const { claim, problems } = await followClaim({ store: reference, memory } satisfies Reference, request, given)
+  expect(problems, `${where}: ${candidate.kind} claims what ${reference.kind} does not`).toEqual([])
+  sameAnswers(comparison, { actual: sorted(plainly(given)), expected: sorted(claim), where })
+  learn?.(given as never)
+}
+
+/** Which breakers a claim probed has no order of its own. */
+function sorted(claim: Claim): Claim {
+  if (claim.flow === undefined) return claim
+  const flow = claim.flow.map((state) =>
+    state.probed === undefined ? state : { ...state, probed: [...state.probed].sort() },
+  )
+  return { ...claim, flow }
 }
 
 async function callOf(operation: Operation, seen: Seen, { reference, clock }: Comparison): Promise<Call> {
@@ -92,10 +143,7 @@ async function callOf(operation: Operation, seen: Seen, { reference, clock }: Co
     case 'claim': {
       const { types, worker, leaseMs } = operation
       const queues = operation.queues.map(({ queue, limit }) => ({ queue: seen.queue(queue), limit }))
-      return call(
-        (store) => store.claim({ queues, types, worker, leaseMs }),
-        (claim) => seen.claimed(claim),
-      )
+      return claimCall({ queues, types, worker, leaseMs }, (claim) => seen.claimed(claim))
     }
     case 'begin':
       return call((store) => store.begin(leases))
@@ -214,9 +262,35 @@ function operatorCall(operation: Operation, seen: Seen, nowMs: number): Call {
       return call((store) => store[operation.kind](operation.name, BY))
     case 'resumeSchedule':
       return call((store) => store.resumeSchedule(operation.name, nowMs + operation.nextInMs, BY))
+    case 'setLimit': {
+      const { name, settings, origin } = operation
+      return call((store) => store.setLimit(name, settings, BY, origin))
+    }
+    case 'removeLimit':
+      return call((store) => store.removeLimit(operation.name, BY))
+    case 'forceBreaker':
+      return call((store) => store.forceBreaker(operation.name, operation.forced, BY))
+    case 'observe':
+      return call(async (store) => sortedMoves(await store.observe(operation.reports)))
+    case 'setFlow': {
+      const settings = { limits: {}, ...(operation.flow === null ? {} : { flow: operation.flow }) }
+      return call((store) => store.setQueue(seen.queue(operation.queue), settings, BY))
+    }
+    case 'setGroup': {
+      const { group, override } = operation
+      return call((store) => store.setGroup(seen.queue(operation.queue), group, override, BY))
+    }
+    case 'pauseGroup':
+    case 'resumeGroup':
+      return call((store) => store[operation.kind](seen.queue(operation.queue), operation.group, BY))
     default:
       return lookCall(operation, seen)
   }
+}
+
+/** Reports of one call are applied in an order of the store's own. */
+function sortedMoves(moves: readonly BreakerMove[]): readonly BreakerMove[] {
+  return [...moves].sort((one, other) => (one.limit < other.limit ? -1 : 1))
 }
 
 function lookCall(operation: Operation, seen: Seen): Call {
@@ -245,6 +319,11 @@ function lookCall(operation: Operation, seen: Seen): Call {
       return call((store) => store.beat(operation.worker))
     case 'leave':
       return call((store) => store.leave(operation.worker))
+    case 'groups': {
+      const { prefix, limit } = operation
+      return call((store) => store.groups({ queue: seen.queue(operation.queue), prefix, after: null, limit }))
+    }
+    case 'limits':
     case 'queues':
     case 'schedules':
     case 'workers':
@@ -343,6 +422,6 @@ function lastLook(seen: Seen, tally: Tally): Call[] {
     call((store) => store.queues()),
     call((store) => store.schedules()),
     // The whole order of what is ready.
-    call((store) => store.claim({ queues, types: null, worker: 'last', leaseMs: 1_000 })),
+    claimCall({ queues, types: null, worker: 'last', leaseMs: 1_000 }),
   ]
 }

@@ -36,7 +36,7 @@ describe('concurrent calls on the PostgreSQL store', () => {
     const kinds = new Set<string>()
     for (let seed = 1; seed <= ROUNDS; seed++) {
       for (const { job, calls } of await runRound(stores, seed)) {
-        const order = await explain(job, calls, () => memoryStore({ clock }))
+        const order = await explain([job], calls, () => memoryStore({ clock }))
         expect(order, `seed ${seed}, job ${job}: no order explains these calls\n${tell(calls)}`).not.toBe(null)
         for (const { name } of calls) kinds.add(name.split(' ')[0]!)
       }
@@ -69,8 +69,8 @@ describe('concurrent calls on the PostgreSQL store', () => {
     await recorder.record(faulty, settleCall(job, first!, 'succeeded'))
 
     expect(recorder.calls.at(-1)?.answer).toMatchObject([{ result: 'settled', state: 'succeeded' }])
-    expect(await explain(job.id, recorder.calls, () => memoryStore({ clock }))).toBe(null)
-    expect(await explain(job.id, recorder.calls.slice(0, -1), () => memoryStore({ clock }))).toEqual([0, 1, 2, 3])
+    expect(await explain([job.id], recorder.calls, () => memoryStore({ clock }))).toBe(null)
+    expect(await explain([job.id], recorder.calls.slice(0, -1), () => memoryStore({ clock }))).toEqual([0, 1, 2, 3])
   })
 
   test('that overlapped are explained in either order, and those that followed each other in one only', async () => {
@@ -83,8 +83,8 @@ describe('concurrent calls on the PostgreSQL store', () => {
     const before = { ...looked!, answer: { state: 'ready', attempt: 0, cancelRequested: false } }
     const overlapping = { ...before, madeAt: cancelled!.madeAt, answeredAt: cancelled!.answeredAt }
 
-    const inTurn = await explain(job.id, [written!, cancelled!, before], () => memoryStore({ clock }))
-    const together = await explain(job.id, [written!, cancelled!, overlapping], () => memoryStore({ clock }))
+    const inTurn = await explain([job.id], [written!, cancelled!, before], () => memoryStore({ clock }))
+    const together = await explain([job.id], [written!, cancelled!, overlapping], () => memoryStore({ clock }))
 
     expect([inTurn, together]).toEqual([null, [0, 2, 1]])
   })

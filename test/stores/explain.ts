@@ -21,9 +21,9 @@ export interface Recorded {
 /** The state of the search: which calls are placed, in this order. */
 type Order = readonly number[]
 
-/** Finds an order that explains the calls on the job, or null. `openReference` opens an empty memory store. */
+/** Finds an order that explains the calls on the jobs, or null. `openReference` opens an empty memory store. */
 export async function explain(
-  job: string,
+  jobs: readonly string[],
   calls: readonly Recorded[],
   openReference: () => Store,
 ): Promise<Order | null> {
@@ -33,7 +33,7 @@ export async function explain(
     if (order.length === calls.length) return order
     for (const next of candidates(calls, order)) {
       const placed = [...order, next]
-      const state = await replay(job, calls, placed, openReference)
+      const state = await replay(jobs, calls, placed, openReference)
       if (state === null) continue
       // The same calls in another order that leads to the same state end in the same way.
       const name = `${[...placed].sort((a, b) => a - b).join(',')} ${state}`
@@ -54,9 +54,9 @@ function candidates(calls: readonly Recorded[], order: Order): number[] {
   return open.filter((index) => calls[index]!.madeAt <= firstAnswer)
 }
 
-/** The job after the calls in this order; null when the last of them is answered differently. */
+/** The jobs after the calls in this order; null when the last of them is answered differently. */
 async function replay(
-  job: string,
+  jobs: readonly string[],
   calls: readonly Recorded[],
   order: Order,
   openReference: () => Store,
@@ -66,7 +66,9 @@ async function replay(
   for (const index of order) answer = await calls[index]!.call(store)
   const { answer: given, otherAnswer = given } = calls[order.at(-1)!]!
   if (!isDeepStrictEqual(answer, given) && !isDeepStrictEqual(answer, otherAnswer)) return null
-  return JSON.stringify(await store.get(job))
+  // Of several jobs it matters who comes first, too.
+  const standings = jobs.length > 1 ? await Promise.all(jobs.map((id) => store.standing(id))) : []
+  return JSON.stringify([await Promise.all(jobs.map((id) => store.get(id))), standings])
 }
 
 /** The calls as lines, for a message. */

@@ -8,10 +8,10 @@ import { cancel } from '../../src/stores/postgres/cancel.js'
 import type { Send } from '../../src/stores/postgres/database.js'
 import { LateLooks } from '../../src/stores/postgres/late-looks.js'
 import { oneByOne, settle } from '../../src/stores/postgres/settle.js'
-import { settleSucceeded } from '../../src/stores/postgres/settle-statements.js'
+import { settleSucceeded } from '../../src/stores/postgres/settle-succeeded.js'
 import { inSchema, type Row } from '../../src/stores/postgres/statement.js'
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
-import { keyed, newJob, newJobs, OPERATOR, START_MS, succeeded } from '../../src/testing/store-suite/samples.js'
+import { newJob, newJobs, OPERATOR, START_MS, succeeded } from '../../src/testing/store-suite/samples.js'
 import { claimJobs, enqueueJob, startJob, stateOf, statesOf } from '../../src/testing/store-suite/steps.js'
 import { databaseOf, dropSchema, openCleanStore, openPeerStore, testServerUrl } from '../support/postgres.js'
 
@@ -37,9 +37,9 @@ describe('a child', () => {
   afterAll(() => dropSchema(url, schema))
 
   test('that is committed while the settlement of its parent runs is not missed', async () => {
-    const parent = await startJob(store, keyed('barrier'))
-    // Frees its key last, and waits there: the settlement has looked for children, and has not committed.
-    await barrier.query(`BEGIN; SELECT FROM ${schema}.keys FOR UPDATE`)
+    const parent = await startJob(store)
+    // The settlement waits for the row of its lease: its view of the children is from before, and it has not committed.
+    await barrier.query(`BEGIN; SELECT FROM ${schema}.running FOR UPDATE`)
     const db = await databaseOf(url, schema)
     const looks = new LateLooks(db, () => {})
     const options = { onReady: () => {}, onEnded: (ids: readonly string[]) => looks.add(ids) }
@@ -56,8 +56,8 @@ describe('a child', () => {
   })
 
   test('whose parent is cancelled while it is written is not missed', async () => {
-    const parent = await enqueueJob(store, keyed('barrier'))
-    await barrier.query(`BEGIN; SELECT FROM ${schema}.keys FOR UPDATE`)
+    const parent = await enqueueJob(store)
+    await barrier.query(`BEGIN; SELECT FROM ${schema}.ready FOR UPDATE`)
     const calls = { asked: () => {}, ready: () => {} }
     const cancelling = cancel(await databaseOf(url, schema), patiently(sql), [parent], OPERATOR, calls)
     await someoneWaits(barrier)
@@ -137,7 +137,7 @@ describe('a child', () => {
 
   test('committed beside the settlement of its parent goes on 15 s later, though the process that settled died', async () => {
     await waitingLinks(sql, 5_000)
-    const parent = await startJob(store, keyed('barrier'))
+    const parent = await startJob(store)
     const child = newJob({ after: [parent.id] })
     await settledBeside(parent, () => peer.enqueue([child]))
 
@@ -152,7 +152,7 @@ describe('a child', () => {
 
   test('of a transaction, first seen by promote while its parent is settled, goes on 15 s later', async () => {
     await waitingLinks(sql, 5_000)
-    const parent = await startJob(store, keyed('barrier'))
+    const parent = await startJob(store)
     const child = newJob({ after: [parent.id] })
     await settledBeside(parent, async () => {
       const own = await open()
@@ -185,8 +185,8 @@ describe('a child', () => {
 
   /** Settles a job by a process that dies right after, and does something while the settlement runs. */
   async function settledBeside(job: ClaimedJob, meanwhile: () => Promise<unknown>): Promise<void> {
-    // Frees its key last, and waits there: the settlement has looked for children, and has not committed.
-    await barrier.query(`BEGIN; SELECT FROM ${schema}.keys FOR UPDATE`)
+    // The settlement waits for the row of its lease: its view of the children is from before, and it has not committed.
+    await barrier.query(`BEGIN; SELECT FROM ${schema}.running FOR UPDATE`)
     const db = await databaseOf(url, schema)
     const settling = settle(db, oneByOne(patiently(sql)), [succeeded(job)], { onReady: () => {} })
     await someoneWaits(barrier)

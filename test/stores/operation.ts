@@ -1,12 +1,18 @@
 // What can be done to a store, as plain values. What an operation needs of an earlier one (a job, a lease) is named by how
 // far back the run saw it, so that a sequence still means something after shrinking took other operations out of it.
 
-import type { IdempotencyKey, JobFilter, NewJob, QueueSettings, WorkerBeat } from '../../src/core/job.js'
+import type { ReplaceRule } from '../../src/core/flow/carried.js'
+import type { JobFlow } from '../../src/core/flow/job-flow.js'
+import type { HoldOff } from '../../src/core/flow/views.js'
+import type { IdempotencyKey, NewJob } from '../../src/core/job.js'
+import type { JobFilter } from '../../src/core/job-filter.js'
 import type { StoredError } from '../../src/core/json.js'
 import type { JobLimits } from '../../src/core/limits.js'
 import type { BulkAction } from '../../src/core/operating.js'
 import type { CatchUp, Overlap } from '../../src/core/schedule.js'
 import type { DeadReason } from '../../src/core/states.js'
+import type { QueueSettings, WorkerBeat } from '../../src/core/views.js'
+import type { FlowOperation } from './flow-operations.js'
 
 /** A job N steps back from the one touched last, of all that were written or of those that died; or an unknown id. */
 export type JobReference = { readonly of: 'any' | 'dead'; readonly back: number } | 'unknown'
@@ -21,12 +27,13 @@ export interface LeaseReference {
 /** A job to enqueue: a new one, or one that was sent before. Times are relative to the clock. */
 export type JobSketch =
   | { readonly again: number }
-  | (Pick<NewJob, 'payload' | 'version' | 'priority' | 'limits' | 'onParentDead' | 'tags' | 'trace'> & {
+  | (Pick<NewJob, 'payload' | 'version' | 'priority' | 'limits' | 'onParentDead' | 'tags' | 'trace' | 'flow'> & {
       readonly queue: string
       readonly type: string
       readonly when: { readonly runInMs: number } | { readonly delayMs: number } | null
       readonly key: IdempotencyKey | null
       readonly after: readonly JobReference[]
+      readonly replace?: ReplaceRule | null
     })
 
 export interface SettlementSketch {
@@ -39,6 +46,8 @@ export interface SettlementSketch {
   readonly result: string | null
   readonly error: StoredError | null
   readonly ranMs: number | null
+  readonly holdOff?: HoldOff | undefined
+  readonly spent?: number | undefined
 }
 
 export interface ScheduleSketch {
@@ -50,9 +59,11 @@ export interface ScheduleSketch {
   readonly overlap: Overlap
   readonly limits: JobLimits
   readonly tags: readonly string[]
+  readonly flow?: JobFlow | undefined
 }
 
 export type Operation =
+  | FlowOperation
   /** Lets so much time pass, or all of it until the day ends: what is kept by the day turns on that moment. */
   | { readonly kind: 'advance'; readonly ms: number | 'midnight' }
   | { readonly kind: 'enqueue'; readonly jobs: readonly JobSketch[] }

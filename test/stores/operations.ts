@@ -2,10 +2,14 @@
 
 import fc from 'fast-check'
 import { fingerprint } from '../../src/core/fingerprint.js'
-import type { IdempotencyKey, JobFilter, QueueSettings } from '../../src/core/job.js'
+import type { JobFlow } from '../../src/core/flow/job-flow.js'
+import type { IdempotencyKey } from '../../src/core/job.js'
+import type { JobFilter } from '../../src/core/job-filter.js'
 import type { StoredError } from '../../src/core/json.js'
 import type { JobLimits } from '../../src/core/limits.js'
 import { DEAD_REASONS, JOB_STATES } from '../../src/core/states.js'
+import type { QueueSettings } from '../../src/core/views.js'
+import { FLOW_FIELDS, FLOW_KINDS, type FlowKind, holdOff, jobFlow, replaceRule, spent } from './flow-operations.js'
 import type { JobReference, JobSketch, Kind, LeaseReference, Operation, SettlementSketch } from './operation.js'
 
 export const QUEUES = ['email', 'image', 'report'] as const
@@ -72,6 +76,7 @@ const sketch: fc.Arbitrary<JobSketch> = fc.record({
   onParentDead: fc.constantFrom('cancel', 'run'),
   tags,
   trace,
+  replace: fc.constantFrom(null, null, { waitMs: 0, maxWaitMs: null }, { waitMs: 5_000, maxWaitMs: MINUTE }),
 })
 /** A job that is ready immediately and depends on nothing: stores may write batches of these in another way. */
 const plainSketch: fc.Arbitrary<JobSketch> = fc.record({
@@ -175,8 +180,20 @@ const filter = fc.oneof(
     .chain((names) => fc.record(Object.fromEntries(names.map((name) => [name, everyField[name]!])))),
 ) as fc.Arbitrary<JobFilter>
 const nextInMs = fc.constantFrom(-HOUR, -1, 0, 1, MINUTE, HOUR)
+const scheduleSketch = fc.record({
+  name: schedule,
+  cron: fc.constantFrom('0 * * * *', '0 3 * * *'),
+  zone: fc.constantFrom('UTC', 'Europe/Berlin'),
+  queue,
+  catchUp: fc.constantFrom('latest', 'skip', 'all'),
+  overlap: fc.constantFrom('allow', 'skip'),
+  limits,
+  tags,
+})
 
-const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary: fc.Arbitrary<Operation> }>> = {
+const VERBS: Readonly<
+  Record<Exclude<Kind, FlowKind>, { readonly weight: number; readonly arbitrary: fc.Arbitrary<Operation> }>
+> = {
   advance: verb(10, 'advance', {
     ms: fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom(1, 500, SECOND, 5 * SECOND, 30 * SECOND, MINUTE) },
@@ -246,19 +263,7 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
     } satisfies QueueSettings),
   }),
   queues: verb(1, 'queues', {}),
-  setSchedule: verb(4, 'setSchedule', {
-    schedule: fc.record({
-      name: schedule,
-      cron: fc.constantFrom('0 * * * *', '0 3 * * *'),
-      zone: fc.constantFrom('UTC', 'Europe/Berlin'),
-      queue,
-      catchUp: fc.constantFrom('latest', 'skip', 'all'),
-      overlap: fc.constantFrom('allow', 'skip'),
-      limits,
-      tags,
-    }),
-    nextInMs,
-  }),
+  setSchedule: verb(4, 'setSchedule', { schedule: scheduleSketch, nextInMs }),
   removeSchedule: verb(1, 'removeSchedule', { name: schedule }),
   pauseSchedule: verb(1, 'pauseSchedule', { name: schedule }),
   resumeSchedule: verb(3, 'resumeSchedule', { name: schedule, nextInMs }),
@@ -303,13 +308,14 @@ const VERBS: Readonly<Record<Kind, { readonly weight: number; readonly arbitrary
       version: fc.constant('1.0.0'),
       types: fc.option(fc.subarray([...TYPES])),
       jobs: fc.constant([]),
+      children: fc.option(fc.record({ running: fc.nat(4), restarts: fc.nat(9) })),
     }),
   }),
   leave: verb(1, 'leave', { worker: fc.constantFrom(...WORKERS) }),
   workers: verb(1, 'workers', {}),
 }
 
-/** Every kind of operation there is. */
+/** Every kind of operation there is beside those of flow control. */
 export const KINDS: readonly Kind[] = Object.keys(VERBS) as Kind[]
 
 function verb<K extends Kind, T extends object>(
@@ -330,16 +336,76 @@ const LONG_LIVED = [
   verb(10, 'advance', { ms: fc.constantFrom<(number | 'midnight')[]>(12 * HOUR, DAY, 2 * DAY, 'midnight') }),
 ]
 
+type Verb = (typeof VERBS)['claim']
+
+const sequences = (verbs: readonly Verb[], lengthMin: number, lengthMax: number) =>
+  new AtLeast(fc.noBias(fc.array(fc.oneof(...verbs), { maxLength: lengthMax, size: 'max' })), lengthMin)
+
 /** Sequences of `lengthMin` to `lengthMax` operations; a failing one shrinks as far as it will. */
 export function operations(lengthMin: number, lengthMax: number): fc.Arbitrary<Operation[]> {
   const everyday = Object.values(VERBS)
-  const sequences = (verbs: typeof everyday) =>
-    new AtLeast(fc.noBias(fc.array(fc.oneof(...verbs), { maxLength: lengthMax, size: 'max' })), lengthMin)
   return fc.oneof(
-    { weight: 6, arbitrary: sequences(everyday) },
-    { weight: 1, arbitrary: sequences([...everyday, ...LONG_LIVED]) },
+    { weight: 6, arbitrary: sequences(everyday, lengthMin, lengthMax) },
+    { weight: 1, arbitrary: sequences([...everyday, ...LONG_LIVED], lengthMin, lengthMax) },
   )
 }
+
+/** The same with flow control among them: most jobs have a group or limits. `canReplace` for a store that knows debounce and replace. */
+export function flowOperations(
+  lengthMin: number,
+  lengthMax: number,
+  { canReplace }: { readonly canReplace: boolean },
+): fc.Arbitrary<Operation[]> {
+  const { enqueue: _enqueue, settle: _settle, setSchedule: _setSchedule, prune: _prune, ...rest } = VERBS
+  const verbs: Verb[] = [
+    ...Object.values(rest),
+    ...FLOW_KINDS.map((kind) => {
+      const { weight, fields } = FLOW_FIELDS[kind](queue)
+      return verb(weight, kind, fields)
+    }),
+    verb(26, 'enqueue', { jobs: flowJobs(canReplace) }),
+    verb(22, 'settle', {
+      jobs: fc.array(fc.oneof(flowSettlement, success), { minLength: 1, maxLength: 4 }),
+      onlyExpired: fc.constantFrom(false, false, true),
+    }),
+    verb(2, 'setSchedule', { schedule: fc.tuple(scheduleSketch, jobFlow).map(withFlow), nextInMs }),
+    // What rates and breakers wait for.
+    verb(8, 'advance', { ms: fc.constantFrom(1, 250, 500, SECOND, 2 * SECOND, 5 * SECOND) }),
+    verb(4, 'promote', { limit: fc.constant(100) }),
+  ]
+  return sequences(verbs, lengthMin, lengthMax)
+}
+
+function withFlow<T>([sketch, flow]: readonly [T, JobFlow]): T & { readonly flow: JobFlow } {
+  return { ...sketch, flow }
+}
+
+function flowJobs(canReplace: boolean): fc.Arbitrary<JobSketch[]> {
+  const grouped = fc.tuple(plainSketch, jobFlow).map(withFlow)
+  const kept = fc.tuple(sketch, jobFlow).map(withFlow)
+  const replacing = fc.tuple(grouped, replaceRule, fc.constantFrom(...KEYS)).map(([job, replace, key]) => {
+    // As the client asks for it: a job that waits for more payloads is due when it has waited.
+    const when =
+      replace.waitMs === 0 ? null : { delayMs: Math.min(replace.waitMs, replace.maxWaitMs ?? replace.waitMs) }
+    return { ...job, when, key: { key, ttlMs: null }, replace }
+  })
+  const one: fc.Arbitrary<JobSketch> = fc.oneof(
+    { weight: 6, arbitrary: grouped },
+    { weight: 3, arbitrary: kept },
+    { weight: 2, arbitrary: plainSketch },
+    { weight: 1, arbitrary: repeated },
+    ...(canReplace ? [{ weight: 3, arbitrary: replacing }] : []),
+  )
+  return fc.array(one, { minLength: 1, maxLength: 3 })
+}
+
+const flowSettlement: fc.Arbitrary<SettlementSketch> = fc
+  .tuple(settlement, fc.option(holdOff, { freq: 2, nil: undefined }), fc.option(spent, { freq: 2, nil: undefined }))
+  .map(([sketch, hold, cost]) => ({
+    ...sketch,
+    ...(hold === undefined ? {} : { holdOff: hold }),
+    ...(cost === undefined ? {} : { spent: cost }),
+  }))
 
 /** Lists that are long when they are made. A minimum in fc.array or a filter would keep them long when they shrink, too. */
 class AtLeast<T> extends fc.Arbitrary<T[]> {

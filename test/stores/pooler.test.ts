@@ -107,6 +107,35 @@ describe.each(WAYS)('behind a pooler that %s', (way) => {
     await holdfast.close()
   })
 
+  // PgBouncer looks at what it was sent piece by piece. It gives a server connection to the next client as soon as an answer ends,
+  // also when the first half of this client's next query is on it already. That half then stays open on the server, with its locks.
+  test('queries of one lane that overlap are all answered', async () => {
+    const url = await openPooler(way)
+    const lanes = Array.from({ length: 4 }, () => {
+      return new Lane({ settings: async () => ({ connectionString: url }), purpose: 'overlap', connectMs: 10_000 })
+    })
+    const long = 'x'.repeat(20_000)
+    const ask = async (lane: Lane, name: string) => {
+      const query = { name: '', text: 'SELECT $1::text, length($2::text)::text', values: [name, long] }
+      const [row] = await lane.query(query, 5_000)
+      return `${row?.[0]}: ${row?.[1]}`
+    }
+    const callers = lanes.flatMap((lane, at) =>
+      Array.from({ length: 8 }, (_, number) => ({ lane, name: `${at} ${number}` })),
+    )
+
+    const answers = await Promise.all(
+      callers.map(async ({ lane, name }) => {
+        const seen = new Set<string>()
+        for (let count = 0; count < 50; count++) seen.add(await ask(lane, name).catch(String))
+        return [...seen]
+      }),
+    )
+    await Promise.all(lanes.map((lane) => lane.close()))
+
+    expect(answers).toEqual(callers.map(({ name }) => [`${name}: 20000`]))
+  }, 120_000)
+
   test('two versions of a statement with one name each give their own answer', async () => {
     const settings = { connectionString: await openPooler(way) }
     const versions = ['old', 'new'].map((word) => ({

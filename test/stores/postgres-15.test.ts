@@ -16,5 +16,6 @@ describe.skipIf(url === undefined)('PostgreSQL 15 store', () => {
     expect,
     openStore: (clock) => openCleanStore(url!, schema, clock),
     openPeer: (clock) => openPeerStore(url!, schema, clock),
+    skip: test.skip,
   })
 })

@@ -15,5 +15,6 @@ describe('PostgreSQL store', () => {
     expect,
     openStore: (clock) => openCleanStore(url, schema, clock),
     openPeer: (clock) => openPeerStore(url, schema, clock),
+    skip: test.skip,
   })
 })

@@ -288,6 +288,23 @@ describe('beside others', () => {
     expect([await count('jobs_rest_old'), await count('jobs_rest_new')]).toEqual([12_000, 1])
   }, 60_000)
 
+  test('a server too slow to move all of them within the limit moves them in smaller numbers', async () => {
+    await fill('2026-03-07', { finished: 0, leftovers: 1_000 })
+    const ahead = await enqueueJob(store, { id: idAt(clock.now() + 30 * DAY_MS) })
+    await clock.advance(10 * DAY_MS)
+    await sql.query(`CREATE FUNCTION ${schema}.dawdle() RETURNS trigger LANGUAGE plpgsql AS $$
+                     BEGIN PERFORM pg_sleep(0.001); RETURN OLD; END $$;
+                     CREATE TRIGGER dawdle BEFORE DELETE ON ${schema}.jobs_rest_new
+                     FOR EACH ROW EXECUTE FUNCTION ${schema}.dawdle()`)
+
+    for (let call = 0; call < 200 && (await count('jobs_rest_new')) > 1; call++) {
+      await store.prune({ retentionMs: 30 * DAY_MS })
+    }
+
+    expect([await count('jobs_rest_old'), await count('jobs_rest_new')]).toEqual([1_000, 1])
+    expect([await broken(), await stateOf(store, ahead)]).toEqual([[], 'ready'])
+  }, 120_000)
+
   test('a day to come that takes too long to make is named with the size of what is read for it, and with no stranger', async () => {
     await clock.advance(2 * DAY_MS)
     const job = await enqueueJob(store, { id: idAt(clock.now() + 3 * DAY_MS) })

@@ -1,15 +1,17 @@
 // What a run has seen so far, and how operations find in it what they refer to.
 
 import { idMaker } from '../../src/core/id.js'
-import type { ClaimedJob, Enqueued, JobFilter, NewJob, Schedule, SettledJob } from '../../src/core/job.js'
+import type { ClaimedJob, Enqueued, NewJob, SettledJob } from '../../src/core/job.js'
+import type { JobFilter } from '../../src/core/job-filter.js'
 import type { Claim, SettleResult } from '../../src/core/job-store.js'
+import type { Schedule } from '../../src/core/schedule.js'
 import type { Fired } from '../../src/core/upkeep-store.js'
 import type { ManualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import type { JobReference, JobSketch, LeaseReference, ScheduleSketch, SettlementSketch } from './operation.js'
 
 /** A lease as the run was given it. */
-export type SeenLease = Pick<ClaimedJob, 'id' | 'fence' | 'queue' | 'attempt' | 'idempotencyKey'>
+export type SeenLease = Pick<ClaimedJob, 'id' | 'fence' | 'queue' | 'attempt' | 'idempotencyKey' | 'flow'>
 
 export class Seen {
   readonly #clock: ManualClock
@@ -93,19 +95,24 @@ export class Seen {
 
   #makeJob(sketch: JobSketch): NewJob {
     if ('again' in sketch) return nth(this.#sent, sketch.again) ?? this.#makeJob(PLAIN)
-    const { queue, when, key, after, ...same } = sketch
+    const { queue, key, replace = null, ...same } = sketch
+    // As in the client: a job that may give its payload to another has a key, and no time and parents of its own.
+    const isReplacing = key !== null && replace !== null
+    const [when, after] = isReplacing ? [null, []] : [same.when, same.after]
     return {
       ...same,
+      ...(isReplacing ? { replace } : {}),
       id: this.#makeId(),
       queue: this.queue(queue),
       when: when !== null && 'runInMs' in when ? { runAtMs: this.#clock.now() + when.runInMs } : when,
-      idempotencyKey: key,
+      idempotencyKey: isReplacing ? { key: key.key, ttlMs: null } : key,
       after: after.map((reference) => this.#parent(reference)),
     }
   }
 
-  sendTick({ queue, type, payload, version, priority, limits, tags }: Omit<Schedule, 'name'>): NewJob {
+  sendTick({ queue, type, payload, version, priority, limits, tags, flow }: Omit<Schedule, 'name'>): NewJob {
     const job: NewJob = {
+      ...(flow === undefined ? {} : { flow }),
       ...{ id: this.#makeId(), queue, type, payload, version, priority, limits, tags },
       ...{ when: null, idempotencyKey: null, after: [], onParentDead: 'cancel', trace: null },
     }
@@ -120,9 +127,10 @@ export class Seen {
 
   settlement(sketch: SettlementSketch): SettledJob {
     const { state, reason, crashes, delayMs, result, error, ranMs } = sketch
-    const { id, fence, queue, idempotencyKey, ...lease } = this.lease(sketch.lease)
+    const { id, fence, queue, idempotencyKey, flow, ...lease } = this.lease(sketch.lease)
     const counts = { attempt: lease.attempt - (sketch.givesBack ? 1 : 0), crashes }
-    const rest = { id, fence, queue, idempotencyKey, result, error, ranMs }
+    const carried = flow === undefined ? {} : { flow, ...flowEnd(sketch, flow.group) }
+    const rest = { id, fence, queue, idempotencyKey, result, error, ranMs, ...carried }
     if (state === 'dead') return { ...rest, settlement: { state, ...counts, reason } }
     if (state === 'retrying' || state === 'scheduled') return { ...rest, settlement: { state, ...counts, delayMs } }
     return { ...rest, settlement: { state, ...counts } }
@@ -141,9 +149,9 @@ export class Seen {
     for (const id of jobs) this.#touch(id)
   }
 
-  claimed({ jobs }: Claim): void {
-    for (const { id, fence, queue, attempt, idempotencyKey } of jobs) {
-      const lease = { id, fence, queue, attempt, idempotencyKey }
+  claimed({ jobs }: Pick<Claim, 'jobs'>): void {
+    for (const { id, fence, queue, attempt, idempotencyKey, flow } of jobs) {
+      const lease = { id, fence, queue, attempt, idempotencyKey, ...(flow === undefined ? {} : { flow }) }
       this.#leases.push(lease)
       this.#held = [...this.#held.filter((held) => held.id !== id), lease]
       this.#touch(id)
@@ -179,7 +187,13 @@ const PLAIN: JobSketch = {
   ...{ after: [], onParentDead: 'cancel', tags: [], trace: null },
 }
 
-/** So many steps back from the newest, round and round; undefined when there is nothing. */
+/** What a handler of a flow job was told. Only a job of a group can be told to wait with its group. */
+function flowEnd({ holdOff, spent }: SettlementSketch, group: string | null): Pick<SettledJob, 'holdOff' | 'spent'> {
+  const isHeld = holdOff !== undefined && (holdOff.scope !== 'group' || group !== null)
+  return { ...(isHeld ? { holdOff } : {}), ...(spent === undefined ? {} : { spent }) }
+}
+
+/** This number of steps back from the newest, starting over at the end; undefined when there is nothing. */
 function nth<T>(list: readonly T[], back: number): T | undefined {
   return list[list.length - 1 - (back % Math.max(1, list.length))]
 }

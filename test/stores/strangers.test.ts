@@ -1,12 +1,14 @@
 // Nobody's open transaction delays a stranger. In each of these somebody's transaction stays open while the others' calls are made and
 // awaited: a call that waited for it would fail at its deadline.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
 import { leaseOf } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
+import { setFlow } from '../../src/testing/store-suite/flow-samples.js'
 import {
   dead,
   keyed,
@@ -52,6 +54,58 @@ describe("a stranger's open transaction", () => {
 
     expect(answers).toEqual([{ id: holder.id, created: false, state: 'running' }])
     expect(results.map(({ result }) => result)).toEqual(Array(21).fill('settled'))
+  })
+
+  test('that enqueues into a group delays no enqueue, claim or settlement of the group', async () => {
+    const flow = { group: 'acme', limits: [], cost: 1 }
+    await setFlow(store, { groups: { concurrency: 1 } })
+    const first = await startJob(store, { flow })
+
+    await store.enqueue([newJob({ flow })], { tx: sql })
+    const id = await enqueueJob(store, { flow })
+    const [result] = await store.settle([succeeded(first)])
+
+    expect(result!.result).toBe('settled')
+    expect((await claimJobs(store)).map((job) => job.id)).toEqual([id])
+  })
+
+  test('that locks the flow control of a queue holds up that queue alone', async () => {
+    const flow = { group: 'acme', limits: [], cost: 1 }
+    const queues = [
+      { queue: 'locked', limit: 5 },
+      { queue: 'free', limit: 5 },
+    ]
+    const claim = () => store.claim({ queues, types: ['send_email'], worker: 'w', leaseMs: 60 * SECOND_MS })
+    for (const { queue } of queues) await setFlow(store, { groups: { concurrency: 5 } }, queue)
+    await store.enqueue(queues.map(({ queue }) => newJob({ flow, queue })))
+    expect((await claim()).jobs).toHaveLength(2)
+
+    await sql.query(`SELECT FROM ${schema}.flows WHERE queue = 'locked' FOR UPDATE`)
+    const held = await enqueueJob(store, { flow, queue: 'locked' })
+    await expect(claim()).rejects.toMatchObject({ code: 'store_unavailable', details: { sqlState: '55P03' } })
+    const id = await enqueueJob(store, { flow, queue: 'free' })
+    const answer = await claim()
+
+    expect(answer.jobs.map((job) => job.id)).toEqual([id])
+    expect(answer.flow).toMatchObject([{ queue: 'locked', more: false, waitMs: expect.any(Number) }, { queue: 'free' }])
+    await sql.query('ROLLBACK')
+    // As long as it was told to wait.
+    await sleep(answer.flow![0]!.waitMs!)
+    expect((await claim()).jobs.map((job) => job.id)).toEqual([held])
+  })
+
+  test('that completes a job of a group delays nobody, and its slot is free with its commit', async () => {
+    const flow = { group: 'acme', limits: [], cost: 1 }
+    await setFlow(store, { groups: { concurrency: 1 } })
+    const first = await startJob(store, { flow })
+
+    await store.settle([succeeded(first)], { tx: sql })
+    const id = await enqueueJob(store, { flow })
+    const other = await enqueueJob(store, { flow: { ...flow, group: 'other' } })
+
+    expect((await claimJobs(store)).map((job) => job.id)).toEqual([other])
+    await sql.query('COMMIT')
+    expect((await claimJobs(store)).map((job) => job.id)).toEqual([id])
   })
 
   test('that enqueues a taken key leaves the key to the next job once its holder is settled', async () => {

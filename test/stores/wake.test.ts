@@ -33,7 +33,7 @@ describe('wake-ups', () => {
   })
   afterEach(() => Promise.all([here.close(), there.close()]))
 
-  /** A listener of `here`, once it hears what `there` says. */
+  /** A listener of `here`, once it receives what `there` sends. */
   async function listening() {
     const heard: [string, boolean][] = []
     const cancels: string[] = []

@@ -88,7 +88,7 @@ class Play {
     ]
     const busy = { jobs: 0, expiries: 0, unknownAnswers: 0 }
     const faults = [{ index: 0, kind: 'kill' }]
-    const known = { seed: '1', commit: null, leaseMs: LEASE_MS, rescueMs: 5_000, drainMs: 60_000, limits: [] }
+    const known = { seed: '1', commit: null, leaseMs: LEASE_MS, rescueMs: 5_000, drainMs: 60_000 }
     return { ev: 'run', ...known, faults, healedAt, schedules, busy, priorityWindowMs: 0 }
   }
 
@@ -104,7 +104,7 @@ class Play {
     this.#events.push({ ...event, order: ++this.#order, at: this.#at } as StoreEvent)
   }
 
-  #told(): { process: string; processRun: number; mono: number } {
+  #record(): { process: string; processRun: number; mono: number } {
     return { process: 'worker', processRun: 1, mono: ++this.#mono }
   }
 
@@ -157,11 +157,11 @@ class Play {
   #enqueue(): void {
     const key = `key ${++this.#keys}`
     const idempotencyKey = this.#random() < 0.3 ? `welcome ${Math.floor(this.#random() * 3)}` : null
-    const told = { ...this.#told(), key }
-    this.#events.push({ ...told, ev: 'enqueue.invoke', idempotencyKey, after: this.#at })
+    const record = { ...this.#record(), key }
+    this.#events.push({ ...record, ev: 'enqueue.invoke', idempotencyKey, after: this.#at })
     const luck = this.#random()
     if (luck < 0.05) {
-      this.#events.push({ ...told, ev: 'enqueue.fail', job: null })
+      this.#events.push({ ...record, ev: 'enqueue.fail', job: null })
       return
     }
     const queue = this.#pick(QUEUES)!
@@ -169,12 +169,12 @@ class Play {
       return idempotencyKey !== null && stored.idempotencyKey === idempotencyKey && stored.queue === queue
     })
     if (holder !== undefined) {
-      this.#events.push({ ...told, ev: 'enqueue.ok', job: holder.stored.job, created: false })
+      this.#events.push({ ...record, ev: 'enqueue.ok', job: holder.stored.job, created: false })
       return
     }
     // Not every request of which nobody knows was lost on its way there.
     if (luck < 0.1) {
-      this.#events.push({ ...told, ev: 'enqueue.info', job: null })
+      this.#events.push({ ...record, ev: 'enqueue.info', job: null })
       return
     }
     const parent = this.#random() < 0.15 ? this.#pick(this.#open()) : undefined
@@ -194,7 +194,7 @@ class Play {
     const job = this.#add({ ...facts, tick: null })
     const answer =
       luck < 0.2 ? ({ ev: 'enqueue.info', job: null } as const) : ({ ev: 'enqueue.ok', created: true } as const)
-    this.#events.push({ job: job.stored.job, ...told, ...answer })
+    this.#events.push({ job: job.stored.job, ...record, ...answer })
   }
 
   #add(facts: Partial<JobStored> & Pick<JobStored, 'key' | 'tick' | 'priority' | 'idempotencyKey'>): Played {
@@ -232,10 +232,10 @@ class Play {
 
   #claim(): void {
     const queue = this.#pick(QUEUES)
-    const line = this.#jobs.filter(({ stored, state }) => state === 'ready' && stored.queue === queue)
-    line.sort((a, b) => b.stored.priority - a.stored.priority || a.readyOrder - b.readyOrder)
+    const ready = this.#jobs.filter(({ stored, state }) => state === 'ready' && stored.queue === queue)
+    ready.sort((a, b) => b.stored.priority - a.stored.priority || a.readyOrder - b.readyOrder)
     const tx = `tx ${this.#order}`
-    for (const job of line.slice(0, 3).reverse()) {
+    for (const job of ready.slice(0, 3).reverse()) {
       job.state = 'running'
       job.fence += 1 + Math.floor(this.#random() * 5)
       job.leasedUntil = this.#at + LEASE_MS
@@ -243,7 +243,7 @@ class Play {
       job.cancelAsked = false
       const { fence, leasedUntil, attempts } = job
       this.#store({ ev: 'claimed', tx, job: job.stored.job, fence, attempt: attempts, worker: 'a', leasedUntil })
-      this.#events.push({ ...this.#told(), ev: 'started', job: job.stored.job, fence, attempt: attempts })
+      this.#events.push({ ...this.#record(), ev: 'started', job: job.stored.job, fence, attempt: attempts })
     }
   }
 
@@ -256,7 +256,7 @@ class Play {
 
   #effect(job: Played, inTransaction: boolean, tx: string): void {
     const { fence, attempts } = job
-    this.#events.push({ ...this.#told(), ev: 'effect.begin', job: job.stored.job, fence })
+    this.#events.push({ ...this.#record(), ev: 'effect.begin', job: job.stored.job, fence })
     this.#store({ ev: 'effect', job: job.stored.job, fence, attempt: attempts, inTransaction, tx })
   }
 
@@ -290,7 +290,7 @@ class Play {
   #rescue(job: Played): void {
     if (this.#random() < 0.3) this.#effect(job, false, `tx ${this.#order}`)
     this.#events.push({
-      ...this.#told(),
+      ...this.#record(),
       ev: 'lost_lease',
       job: job.stored.job,
       fence: job.fence,

@@ -48,7 +48,7 @@ describe('drain', () => {
     await close()
   })
 
-  test('leaves a retry for later, and goes through every backoff when told to finish', async () => {
+  test('leaves a retry for later, and goes through every backoff when asked to finish', async () => {
     const { holdfast, clock, drain, close } = await testHoldfast()
     const startedAt = clock.now()
     const { id } = await holdfast.enqueue(add, { n: 1 })
@@ -184,7 +184,7 @@ describe('assertEnqueued', () => {
     await close()
   })
 
-  test('counts when told how many', async () => {
+  test('counts when a number is given', async () => {
     const { holdfast, close } = await testHoldfast()
     await holdfast.enqueueMany(add, [{ n: 1 }, { n: 2 }])
 

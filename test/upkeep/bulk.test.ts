@@ -20,7 +20,7 @@ const BULK: NewBulk = {
 }
 
 describe('bulk', () => {
-  test('an action is done batch by batch, and each is told', async () => {
+  test('an action is done batch by batch, and each is reported', async () => {
     const stage = await openDead(1_200)
     await stage.store.startBulk(BULK)
 
@@ -47,7 +47,7 @@ describe('bulk', () => {
     expect(await stage.store.getBulk(ID)).toMatchObject({ state: 'done', done: 1 })
   })
 
-  test('an action of this process begins at once', async () => {
+  test('an action of this process begins immediately', async () => {
     const stage = await openDead(1)
     const upkeep = stage.upkeep()
     upkeep.start()

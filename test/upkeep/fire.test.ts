@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Schedule } from '../../src/core/job.js'
+import type { Schedule } from '../../src/core/schedule.js'
 import { openStage, type Stage } from '../worker/stage.js'
 
 const HOURLY: Schedule = {
@@ -121,7 +121,7 @@ describe('fire', () => {
     expect(await ticksOf(stage)).toEqual(['13:00'])
   })
 
-  test('a schedule that cannot be read is told once in a while and stops no other', async () => {
+  test('a schedule that cannot be read is reported once in a while and stops no other', async () => {
     const stage = openStage()
     for (let index = 0; index < 60; index++) {
       await setSchedule(stage, { name: `broken-${String(index).padStart(2, '0')}`, cron: 'not cron' }, 0)
@@ -131,16 +131,16 @@ describe('fire', () => {
     upkeep.start()
 
     await stage.clock.advance(30_000)
-    const told = stage.heard('schedule.broken').length
+    const reported = stage.heard('schedule.broken').length
     await stage.clock.advance(89_000)
     await upkeep.stop()
 
-    expect(told).toBe(60)
+    expect(reported).toBe(60)
     expect(await ticksOf(stage)).toEqual(['12:01'])
     expect(stage.heard('schedule.broken')).toHaveLength(120)
   })
 
-  test('a schedule made in this process is seen at once when it says so', async () => {
+  test('a schedule made in this process is seen immediately when upkeep is notified', async () => {
     const stage = openStage()
     const upkeep = stage.upkeep()
     upkeep.start()
@@ -190,7 +190,7 @@ describe('fire', () => {
     expect(new Set(fired).size).toBe(6)
   })
 
-  test('ticks that are late are told with their queue and by how much, once a minute for each queue', async () => {
+  test('ticks that are late are reported with their queue and by how much, once a minute for each queue', async () => {
     const stage = openStage()
     await setSchedule(stage, { name: 'a:1', queue: 'a', cron: '* * * * *' }, 60_000)
     await setSchedule(stage, { name: 'a:2', queue: 'a', cron: '* * * * *' }, 60_000)
@@ -207,8 +207,8 @@ describe('fire', () => {
     await upkeep.tick()
 
     expect([inTime, slow]).toEqual([0, 0])
-    const told = stage.heard('schedule.late').map(({ name: _, ...facts }) => facts)
-    expect(told.sort((one, other) => (one.queue < other.queue ? -1 : 1))).toEqual([
+    const reported = stage.heard('schedule.late').map(({ name: _, ...facts }) => facts)
+    expect(reported.sort((one, other) => (one.queue < other.queue ? -1 : 1))).toEqual([
       { schedule: 'a:1', queue: 'a', lateMs: 15_001, count: 1 },
       { schedule: 'b:1', queue: 'b', lateMs: 15_001, count: 1 },
     ])
@@ -218,7 +218,7 @@ describe('fire', () => {
     expect(again).toMatchObject({ schedule: 'a:1', count: 2 })
   })
 
-  test('a tick skipped because an earlier job is unfinished is told without a job', async () => {
+  test('a tick skipped because an earlier job is unfinished is reported without a job', async () => {
     const stage = openStage()
     await setSchedule(stage, { overlap: 'skip' })
     const upkeep = stage.upkeep()

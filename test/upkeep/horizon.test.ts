@@ -35,7 +35,7 @@ function openWatch() {
   return { watch, clock, heard, now }
 }
 
-test('a snapshot held for long is told, with the process that holds it', async () => {
+test('a snapshot held for long is reported, with the process that holds it', async () => {
   const { watch, heard, now } = openWatch()
   now.horizon = held(20_000)
 

@@ -3,7 +3,7 @@ import type { Store } from '../../src/core/store.js'
 import { RescueHold } from '../../src/upkeep/rescue-hold.js'
 import { openStage, type Stage, unavailable } from '../worker/stage.js'
 
-// A claim by a worker that is never heard of again.
+// A claim by a worker that then disappears.
 async function claimAndVanish(stage: Stage, options: { begin?: boolean; leaseMs?: number } = {}): Promise<void> {
   const { begin = false, leaseMs = 1_000 } = options
   const request = { queues: [{ queue: 'default', limit: 1_000 }], types: null, worker: 'gone', leaseMs }

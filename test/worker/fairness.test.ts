@@ -98,7 +98,7 @@ describe('fair turns over queues', () => {
     expect(await stage.get(known)).toMatchObject({ state: 'succeeded' })
   })
 
-  test('the queues are those of the definitions unless told otherwise', async () => {
+  test('the queues are those of the definitions unless the options name others', async () => {
     const stage = openStage()
     const id = await stage.enqueue({ queue: 'email', type: 'send' })
 

@@ -12,6 +12,7 @@ describe('worker options', () => {
     expect({ ...settings, handlers: [...settings.handlers.keys()] }).toEqual({
       handlers: ['work'],
       queues: ['default'],
+      weights: null,
       concurrency: 10,
       prefetch: 1_000,
       claimBatch: 500,

@@ -261,7 +261,7 @@ describe('how an attempt ends', () => {
   })
 })
 
-describe('what others hear of it', () => {
+describe('what others are notified of', () => {
   test('a successful job is claimed, started, ended and settled, in this order', async () => {
     const stage = openStage()
     await stage.enqueue()

@@ -73,7 +73,7 @@ describe('jobs that were lost with their worker before', () => {
     expect(begunAtStart).toBe(1)
   })
 
-  test('one whose start the store could not be told is given back and comes again', async () => {
+  test('one whose start could not be recorded in the store is given back and comes again', async () => {
     const stage = openStage()
     const [id] = await enqueueSuspects(stage, 1)
     let calls = 0

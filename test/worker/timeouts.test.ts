@@ -73,7 +73,7 @@ describe('a handler that runs too long', () => {
     expect(await stage.get(id)).toMatchObject({ state: 'succeeded', result: 'just in time' })
   })
 
-  test('one that never ends is given up after the grace: settled, its slot free, job.stuck told', async () => {
+  test('one that never ends is given up after the grace: settled, its slot free, job.stuck emitted', async () => {
     const stage = openStage()
     const stuck = await stage.enqueue()
     const next = await stage.enqueue()

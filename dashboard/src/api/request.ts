@@ -25,13 +25,12 @@ export interface RequestOptions {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Sent as JSON. */
   readonly body?: unknown
-  readonly signal?: AbortSignal
 }
 
 /** Without a limit, a request that hangs would show a spinner forever. The server answers reads within two seconds. */
 const PATIENCE_MS = 20_000
 
-/** Sends a request and returns the JSON of the answer. Raises ApiError; an aborted request raises the browser's AbortError. */
+/** Sends a request and returns the JSON of the answer. Raises ApiError. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<T> {
   const response = await send(path, options)
   const text = await readText(response)
@@ -51,7 +50,6 @@ export function change<T = unknown>(
 
 async function send(path: string, options: RequestOptions): Promise<Response> {
   const patience = AbortSignal.timeout(PATIENCE_MS)
-  const signal = options.signal === undefined ? patience : anySignal(options.signal, patience)
   try {
     return await fetch(apiUrl(path), {
       method: options.method ?? 'GET',
@@ -62,19 +60,13 @@ async function send(path: string, options: RequestOptions): Promise<Response> {
       ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
       credentials: 'same-origin',
       cache: 'no-store',
-      signal,
+      signal: patience,
     })
-  } catch (error) {
-    if (options.signal?.aborted === true) throw error
+  } catch {
     const text = patience.aborted ? `no answer within ${PATIENCE_MS / 1_000} s` : 'the server does not answer'
     reportOutage('server', text, null)
     throw new ApiError(0, null, text)
   }
-}
-
-function anySignal(first: AbortSignal, second: AbortSignal): AbortSignal {
-  if (typeof AbortSignal.any === 'function') return AbortSignal.any([first, second])
-  return first
 }
 
 async function readText(response: Response): Promise<string> {

@@ -10,7 +10,6 @@ import { request } from './request.js'
 interface Loaded<T> {
   readonly value: T | null
   readonly error: unknown
-  readonly isLoading: boolean
   readonly atMs: number
 }
 
@@ -25,9 +24,11 @@ interface Entry {
   /** The components that show it, each with its interval. */
   readonly watchers: Set<{ readonly everyMs: number | null }>
   asking: Promise<void> | null
+  /** Whether something changed since it was asked for: the answer may be from before, so it is read once more. */
+  isOvertaken: boolean
 }
 
-const NOTHING: Loaded<never> = { value: null, error: null, isLoading: false, atMs: 0 }
+const NOTHING: Loaded<never> = { value: null, error: null, atMs: 0 }
 /** Entries that are not shown are kept for going back, up to this many. */
 const ENTRIES_MAX = 60
 const entries = new Map<string, Entry>()
@@ -52,7 +53,7 @@ export function useResource<T>(
   }, [entry, everyMs])
 
   const refresh = useCallback(async () => {
-    if (entry !== null) await ask(entry)
+    if (entry !== null) await askAnew(entry)
   }, [entry])
   return useMemo(() => ({ ...loaded, refresh }), [loaded, refresh])
 }
@@ -67,6 +68,7 @@ function entryOf(path: string): Entry {
     loaded: observable<Loaded<unknown>>(NOTHING),
     watchers: new Set(),
     asking: null,
+    isOvertaken: false,
   }
   if (entries.size >= ENTRIES_MAX) forgetOldest()
   entries.set(path, entry)
@@ -88,39 +90,46 @@ function ask(entry: Entry): Promise<void> {
   return entry.asking
 }
 
+/** Asks after a change: an answer that is already on its way does not do. */
+function askAnew(entry: Entry): Promise<void> {
+  if (entry.asking !== null) entry.isOvertaken = true
+  return ask(entry)
+}
+
 async function load(entry: Entry): Promise<void> {
   const { loaded } = entry
-  loaded.set({ ...loaded.get(), isLoading: true })
-  try {
-    const value = await request(entry.path)
-    loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
-  } catch (error) {
-    loaded.set({ ...loaded.get(), error, isLoading: false, atMs: Date.now() })
-  }
+  do {
+    entry.isOvertaken = false
+    try {
+      loaded.set({ value: await request(entry.path), error: null, atMs: Date.now() })
+    } catch (error) {
+      loaded.set({ ...loaded.get(), error, atMs: Date.now() })
+    }
+  } while (entry.isOvertaken && isSignedIn.get())
 }
 
 /** Reads everything on the screen again: after a change, and when the user presses r. */
 export function refreshAll(): void {
-  for (const entry of entries.values()) if (entry.watchers.size > 0) void ask(entry)
+  for (const entry of entries.values()) if (entry.watchers.size > 0) void askAnew(entry)
 }
 
 /** Reads again what is on the screen and begins with one of these, and drops the other entries that do. */
 export function refreshThose(...prefixes: readonly string[]): void {
   for (const entry of [...entries.values()]) {
     if (!prefixes.some((prefix) => entry.path.startsWith(prefix))) continue
-    if (entry.watchers.size > 0) void ask(entry)
+    if (entry.watchers.size > 0) void askAnew(entry)
     else entries.delete(entry.path)
   }
 }
 
 /** Sets a value that arrived in another way, such as an event. */
 export function supply(path: string, value: unknown): void {
-  entries.get(path)?.loaded.set({ value, error: null, isLoading: false, atMs: Date.now() })
+  entries.get(path)?.loaded.set({ value, error: null, atMs: Date.now() })
 }
 
 /** One timer for all entries: reads those that are due. Started once by the page. */
-export function startRefreshing(): () => void {
-  const timer = setInterval(() => {
+export function startRefreshing(): void {
+  setInterval(() => {
     // During an outage only one probe asks, not every part of the page.
     if (!isUpdating.get() || outage.get() !== null || !isSignedIn.get()) return
     const now = Date.now()
@@ -128,7 +137,6 @@ export function startRefreshing(): () => void {
       if (now - entry.loaded.get().atMs >= everyOf(entry)) void ask(entry)
     }
   }, 500)
-  return () => clearInterval(timer)
 }
 
 /** The shortest interval of the components that show it; infinite when none does. */

@@ -6,6 +6,16 @@ export type BulkAction = Bulk['action']
 
 export type { JobState } from '../../../src/core/states.js'
 export type {
+  Breaker,
+  Group,
+  GroupPage,
+  JobFlowView,
+  Limit,
+  LimitDetails,
+  LimitPage,
+  QueueFlow,
+} from '../../../src/server/schemas/flow.js'
+export type {
   ChangesBody,
   CloneBody,
   Count,

@@ -33,11 +33,11 @@ export function Chart(props: ChartProps): ReactNode {
   const toggle = (label: string) => {
     const next = new Set(hidden)
     if (!next.delete(label)) next.add(label)
-    // A chart without lines says nothing: the last one stays.
+    // There is nothing to draw without lines, so the last chart stays.
     if (next.size < lines.length) setHidden(next)
   }
   return (
-    <section className="chart" aria-label={title}>
+    <section className="surface chart" aria-label={title}>
       <header className="chart-head">
         <h2>{title}</h2>
         <ChartTime at={at} />

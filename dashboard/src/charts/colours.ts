@@ -12,7 +12,7 @@ export function colourOf(variable: string): string {
   return color
 }
 
-/** The same colour, seen through. */
+/** The same colour, partly transparent. */
 export function faded(colour: string, share: number): string {
   const [red = 128, green = 128, blue = 128] = (colour.match(/[\d.]+/g) ?? []).map(Number)
   return `rgba(${red}, ${green}, ${blue}, ${share})`

@@ -63,7 +63,7 @@ export function optionsOf(settings: ChartSettings): uPlot.Options {
       },
     ],
     series: [{}, ...lines.map((_line, index) => seriesOf(colours[index]!, fillOf(index)))],
-    // Of layers each is filled down to the next; the lowest, which has none below it, to the ground.
+    // In a stacked chart each layer is filled down to the one below it, and the lowest down to zero.
     bands: isStacked
       ? colours
           .slice(0, -1)
@@ -74,7 +74,7 @@ export function optionsOf(settings: ChartSettings): uPlot.Options {
 
   function fillOf(index: number): uPlot.Series['fill'] {
     if (isStacked) return index === lines.length - 1 ? faded(colours[index]!, 0.28) : undefined
-    // Of lines that cross, only the first is filled: two fills on top of each other make a third colour.
+    // Where lines may cross, only the first is filled: two fills on top of each other would make a third colour.
     return index === 0 ? fadeDown(colours[index]!) : undefined
   }
 }
@@ -104,7 +104,7 @@ function strokeOf(u: uPlot, index: number): string {
   return typeof stroke === 'function' ? String(stroke(u, index)) : String(stroke)
 }
 
-/** A little air above the highest point; an empty chart still has a scale, with a mark on it. */
+/** Some space above the highest point. An empty chart still has a scale with a mark on it. */
 function topOf(max: number | null, least: number): number {
   return Math.max((max ?? 0) * 1.08, least * 1.08)
 }

@@ -25,7 +25,7 @@ import {
 
 const chosenRange: Observable<Range['value']> = storedChoice<Range['value']>('range', ['1h', '15m', '6h', '24h', '3d'])
 
-const perSecond = (value: number) => `${rateText(value)}/s`
+const RATES = { valueText: (value: number) => `${rateText(value)}/s`, axisText: rateText, steps: RATE_STEPS }
 /** Marks on an axis of seconds: whole minutes and hours, not multiples of a hundred seconds. */
 const AGE_STEPS = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800,
@@ -58,46 +58,14 @@ export function ChartPanel({ queue }: { readonly queue: string | null }): ReactN
     }
   }, [points, range])
   if (points === null && series.error !== null) return <Failed error={series.error} onRetry={series.refresh} />
-  const { times } = charts
   // Not the name alone: the chart keeps groups in a plain object, which a queue named `constructor` would break.
-  const group = queue === null ? 'all' : `queue ${queue}`
+  const shared = { times: charts.times, group: queue === null ? 'all' : `queue ${queue}` }
   return (
     <div className="charts" aria-busy={points === null}>
-      <Chart
-        title="Throughput"
-        times={times}
-        lines={charts.throughput}
-        valueText={perSecond}
-        axisText={rateText}
-        steps={RATE_STEPS}
-        group={group}
-      />
-      <Chart
-        title="Depth"
-        times={times}
-        lines={charts.depth}
-        isStacked
-        valueText={shortText}
-        steps={COUNT_STEPS}
-        group={group}
-      />
-      <Chart
-        title="Oldest ready job"
-        times={times}
-        lines={charts.age}
-        valueText={age}
-        steps={AGE_STEPS}
-        group={group}
-      />
-      <Chart
-        title="Failures"
-        times={times}
-        lines={charts.failures}
-        valueText={perSecond}
-        axisText={rateText}
-        steps={RATE_STEPS}
-        group={group}
-      />
+      <Chart title="Throughput" lines={charts.throughput} {...RATES} {...shared} />
+      <Chart title="Depth" lines={charts.depth} isStacked valueText={shortText} steps={COUNT_STEPS} {...shared} />
+      <Chart title="Oldest ready job" lines={charts.age} valueText={age} steps={AGE_STEPS} {...shared} />
+      <Chart title="Failures" lines={charts.failures} {...RATES} {...shared} />
     </div>
   )
 }

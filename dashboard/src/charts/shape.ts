@@ -44,7 +44,7 @@ export function failureLines(points: readonly SeriesPoint[], stepS: number): rea
 
 type Counted = 'succeeded' | 'enqueued' | 'failed' | 'dead'
 
-/** The step that is not over yet has no rate: it would look like a fall to nothing, every time. */
+/** The current step has no rate yet: each time it would look as if the rate had dropped to zero. */
 function ratesOf(points: readonly SeriesPoint[], stepS: number): (name: Counted) => readonly (number | null)[] {
   return (name) => points.map((point, index) => (index === points.length - 1 ? null : point[name] / stepS))
 }
@@ -77,15 +77,15 @@ export function stackOf(lines: readonly Line[]): readonly (readonly (number | nu
   })
 }
 
-/** What a stacked chart paints: the lines that have anything to show, at their height, the topmost first. Lines of the same height
- *  cover each other, so the one painted last must be of the state whose jobs are there, not of an empty one above it. */
+/** What a stacked chart paints: the lines that are not empty, at their height, the topmost first. Lines of the same height cover each
+ *  other, so without this the line of an empty state could cover that of a state with jobs. */
 export function layersOf(lines: readonly Line[]): readonly Line[] {
   const heights = stackOf(lines)
   const layers = lines
     .map((line, index) => ({ ...line, values: heights[index]! }))
     .filter((_layer, index) => peakOf(lines[index]!) > 0)
     .reverse()
-  // Nothing anywhere is a line at zero, not a chart without one.
+  // If every line is empty, one of them is drawn at zero, so that the chart is not blank.
   return layers.length > 0 ? layers : lines.slice(0, 1)
 }
 
@@ -94,7 +94,7 @@ const POWERS = Array.from({ length: 10 }, (_, power) => 10 ** power)
 /** Distances of the marks on an axis of counts: whole, because there are no half jobs and "0, 1, 1" says nothing. */
 export const COUNT_STEPS: readonly number[] = POWERS.flatMap((power) => [power, 2 * power, 5 * power])
 
-/** Of an axis of rates: not finer than rates are written. */
+/** Distances of the marks on an axis of rates: not finer than rates are written. */
 export const RATE_STEPS: readonly number[] = [0.1, 0.2, 0.5, ...COUNT_STEPS]
 
 /** The last known value of a line. */

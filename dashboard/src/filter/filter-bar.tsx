@@ -32,7 +32,7 @@ export function FilterBar(props: FilterBarProps): ReactNode {
   const { text, options, active } = typing
   return (
     <div className="filter">
-      <search className="filter-bar" data-problem={problem !== null || undefined}>
+      <search className="beside filter-bar" data-problem={problem !== null || undefined}>
         <Icon name="search" />
         <input
           ref={input}

@@ -7,8 +7,8 @@ export interface FilterKey {
   readonly key: string
   readonly meaning: string
   readonly example: string
-  /** True when `-key:` is allowed. */
-  readonly canNegate: boolean
+  /** Whether `-key:` is allowed. Default false. */
+  readonly canNegate?: boolean
   /** Values that are always the same; others come from what the page knows. */
   readonly values?: readonly string[]
 }
@@ -26,35 +26,18 @@ export const FILTER_KEYS: readonly FilterKey[] = [
   },
   { key: 'queue', meaning: 'its queue, * matches any text', example: 'queue:mail_*', canNegate: true },
   { key: 'type', meaning: 'which handler runs it', example: 'type:send_*', canNegate: true },
-  { key: 'error', meaning: 'text in its last error', example: 'error:"timed out"', canNegate: false },
+  { key: 'error', meaning: 'text in its last error', example: 'error:"timed out"' },
   { key: 'tag', meaning: 'one of its tags', example: 'tag:eu', canNegate: true },
-  { key: 'payload.', meaning: 'a value inside the payload', example: 'payload.user.id:42', canNegate: false },
-  {
-    key: 'attempt',
-    meaning: 'how often it was tried',
-    example: 'attempt:>3',
-    canNegate: false,
-    values: ['>1', '>3', '>=10'],
-  },
-  {
-    key: 'created',
-    meaning: 'younger < or older > than, or a date',
-    example: 'created:<1h',
-    canNegate: false,
-    values: AGES,
-  },
-  { key: 'finished', meaning: 'when it ended', example: 'finished:<1h', canNegate: false, values: AGES },
-  {
-    key: 'priority',
-    meaning: 'higher runs first',
-    example: 'priority:>0',
-    canNegate: false,
-    values: ['>0', '0', '<0'],
-  },
-  { key: 'reason', meaning: 'why it is dead', example: 'reason:attempts', canNegate: false, values: DEAD_REASONS },
-  { key: 'worker', meaning: 'the worker that runs it or ran it last', example: 'worker:web-1*', canNegate: false },
-  { key: 'schedule', meaning: 'the schedule that made it', example: 'schedule:nightly', canNegate: false },
-  { key: 'key', meaning: 'its idempotency key', example: 'key:welcome:42', canNegate: false },
-  { key: 'id', meaning: 'these jobs only', example: 'id:0199…', canNegate: false },
-  { key: 'fingerprint', meaning: 'a group of dead letters', example: 'fingerprint:1f0c2a', canNegate: false },
+  { key: 'payload.', meaning: 'a value inside the payload', example: 'payload.user.id:42' },
+  { key: 'attempt', meaning: 'how often it was tried', example: 'attempt:>3', values: ['>1', '>3', '>=10'] },
+  { key: 'created', meaning: 'younger < or older > than, or a date', example: 'created:<1h', values: AGES },
+  { key: 'finished', meaning: 'when it ended', example: 'finished:<1h', values: AGES },
+  { key: 'priority', meaning: 'higher runs first', example: 'priority:>0', values: ['>0', '0', '<0'] },
+  { key: 'reason', meaning: 'why it is dead', example: 'reason:attempts', values: DEAD_REASONS },
+  { key: 'worker', meaning: 'the worker that runs it or ran it last', example: 'worker:web-1*' },
+  { key: 'schedule', meaning: 'the schedule that made it', example: 'schedule:nightly' },
+  { key: 'group', meaning: 'its group, by the whole name', example: 'group:acme' },
+  { key: 'key', meaning: 'its idempotency key', example: 'key:welcome:42' },
+  { key: 'id', meaning: 'these jobs only', example: 'id:0199…' },
+  { key: 'fingerprint', meaning: 'a group of dead letters', example: 'fingerprint:1f0c2a' },
 ]

@@ -5,7 +5,7 @@ import { type Observable, useObservable } from '../observable.js'
 import { toast } from '../parts/announce.js'
 import { Button, IconButton } from '../parts/button.js'
 import { Dialog } from '../parts/dialog.js'
-import { Field } from '../parts/field.js'
+import { InputField } from '../parts/field.js'
 import { stored } from '../stored.js'
 import { addView, readViews, removeView, type SavedView, writeViews } from './saved-views.js'
 
@@ -22,7 +22,7 @@ export function SavedViewsBar({
   const [isOpen, setOpen] = useState(false)
   const isSaved = saved.some((view) => view.filter === filter)
   return (
-    <div className="views">
+    <div className="flow views">
       {saved.map((view) => (
         <button
           key={view.name}
@@ -81,17 +81,13 @@ function ViewsDialog({
     >
       {canSave ? (
         <>
-          <Field label="Name" hint="Kept in this browser. To share a view, share the page’s address.">
-            {(props) => (
-              <input
-                {...props}
-                type="text"
-                value={name}
-                maxLength={40}
-                onChange={(event) => setName(event.target.value)}
-              />
-            )}
-          </Field>
+          <InputField
+            label="Name"
+            hint="Kept in this browser. To share a view, share the page’s address."
+            value={name}
+            maxLength={40}
+            onText={setName}
+          />
           <code className="block">{filter}</code>
         </>
       ) : null}

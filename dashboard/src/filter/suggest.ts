@@ -7,6 +7,7 @@ import { quote, type Term, type TermValue, termsOf } from './terms.js'
 export interface KnownNames {
   readonly queues: readonly string[]
   readonly types: readonly string[]
+  readonly groups: readonly string[]
   readonly tags: readonly string[]
   readonly workers: readonly string[]
   readonly schedules: readonly string[]
@@ -39,14 +40,14 @@ export function suggest(text: string, caret: number, known: KnownNames): Suggest
 function keysAt(text: string, term: Term, caret: number): Suggestions {
   const from = term.start + (term.negated ? 1 : 0)
   const typed = text.slice(from, caret)
-  // What is already behind the caret up to the colon is replaced with it.
+  // The text after the caret up to the colon is replaced too.
   const to = term.key === null ? term.end : from + term.key.length + 1
   return { from, to, options: keyOptions(typed, term.negated) }
 }
 
 function keyOptions(typed: string, negated: boolean): readonly Suggestion[] {
   const wanted = typed.toLowerCase()
-  return FILTER_KEYS.filter(({ key, canNegate }) => key.startsWith(wanted) && (canNegate || !negated))
+  return FILTER_KEYS.filter(({ key, canNegate }) => key.startsWith(wanted) && (canNegate === true || !negated))
     .map(({ key, meaning, example }) => ({
       insert: key.endsWith('.') ? key : `${key}:`,
       label: key.endsWith('.') ? key : `${key}:`,
@@ -85,6 +86,8 @@ function namesFor(key: string, known: KnownNames): readonly string[] {
       return known.queues
     case 'type':
       return known.types
+    case 'group':
+      return known.groups
     case 'tag':
       return known.tags
     case 'worker':

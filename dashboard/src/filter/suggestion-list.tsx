@@ -28,11 +28,11 @@ export function SuggestionList({ id, options, active, onTake }: SuggestionListPr
             onClick={() => onTake(option)}
           >
             <span className="suggestion-label">{option.label}</span>
-            <span className="suggestion-hint">{option.hint}</span>
+            <span className="cut suggestion-hint">{option.hint}</span>
           </div>
         ))}
       </div>
-      <div className="suggestions-foot" aria-hidden="true">
+      <div className="beside suggestions-foot" aria-hidden="true">
         <span className="key">↑</span>
         <span className="key">↓</span> choose <span className="key">tab</span> take <span className="key">↵</span>{' '}
         search

@@ -20,29 +20,26 @@ export interface TermValue {
 
 /** The terms of a text in order. */
 export function termsOf(text: string): readonly Term[] {
-  const terms: Term[] = []
-  let at = 0
-  while (at < text.length) {
-    if (isBlank(text[at]!)) {
-      at++
-      continue
-    }
-    const end = endOfTerm(text, at)
-    terms.push(readTerm(text, at, end))
-    at = end
-  }
-  return terms
+  return split(text, 0, text.length, isBlank)
+    .filter(([start, end]) => end > start)
+    .map(([start, end]) => readTerm(text, start, end))
 }
 
-function endOfTerm(text: string, start: number): number {
+/** Where the parts between two places begin and end. A separator inside quotes is no separator. */
+function split(text: string, start: number, end: number, isSeparator: (unit: string) => boolean): [number, number][] {
+  const parts: [number, number][] = []
   let isQuoted = false
-  for (let at = start; at < text.length; at++) {
+  let partStart = start
+  for (let at = start; at < end; at++) {
     const unit = text[at]!
     if (isQuoted && unit === '\\') at++
     else if (unit === '"') isQuoted = !isQuoted
-    else if (!isQuoted && isBlank(unit)) return at
+    else if (!isQuoted && isSeparator(unit)) {
+      parts.push([partStart, at])
+      partStart = at + 1
+    }
   }
-  return text.length
+  return [...parts, [partStart, end]]
 }
 
 function readTerm(text: string, start: number, end: number): Term {
@@ -54,20 +51,7 @@ function readTerm(text: string, start: number, end: number): Term {
 }
 
 function readValues(text: string, start: number, end: number): readonly TermValue[] {
-  const values: TermValue[] = []
-  let isQuoted = false
-  let valueStart = start
-  for (let at = start; at < end; at++) {
-    const unit = text[at]!
-    if (isQuoted && unit === '\\') at++
-    else if (unit === '"') isQuoted = !isQuoted
-    else if (!isQuoted && unit === ',') {
-      values.push(valueAt(text, valueStart, at))
-      valueStart = at + 1
-    }
-  }
-  values.push(valueAt(text, valueStart, end))
-  return values
+  return split(text, start, end, (unit) => unit === ',').map(([from, to]) => valueAt(text, from, to))
 }
 
 function valueAt(text: string, start: number, end: number): TermValue {

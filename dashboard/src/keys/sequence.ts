@@ -15,7 +15,7 @@ export interface Pressed {
   readonly pending: Pending | null
 }
 
-/** What a key comes to. `known` are all shortcuts, keys of one separated by a blank. */
+/** What pressing a key does. `known` are all shortcuts; the keys of one are separated by a blank. */
 export function press(known: readonly string[], pending: Pending | null, key: string, nowMs: number): Pressed {
   if (pending !== null && nowMs - pending.atMs <= SEQUENCE_MS) {
     const both = `${pending.key} ${key}`

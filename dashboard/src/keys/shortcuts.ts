@@ -26,9 +26,9 @@ export function useShortcut(keys: string, label: string, group: Shortcut['group'
 }
 
 /** Listens to the keyboard; once for the page. */
-export function startShortcuts(): () => void {
+export function startShortcuts(): void {
   let pending: Pending | null = null
-  const listen = (event: KeyboardEvent) => {
+  document.addEventListener('keydown', (event) => {
     if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing || isTyping(event.target)) return
     if (document.querySelector('dialog[open]') !== null) return
     const known = shortcuts.get()
@@ -45,9 +45,7 @@ export function startShortcuts(): () => void {
     if (event.key === 'Enter' && isControl(event.target)) return
     event.preventDefault()
     shortcut?.run()
-  }
-  document.addEventListener('keydown', listen)
-  return () => document.removeEventListener('keydown', listen)
+  })
 }
 
 function isTyping(target: EventTarget | null): boolean {

@@ -11,8 +11,8 @@ export const link: Observable<'opening' | 'open' | 'lost'> = observable<'opening
 
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000, 20_000] as const
 
-/** Opens the stream while the page is live; returns the function that ends it. */
-export function startEvents(): () => void {
+/** Opens the stream while the page is live. */
+export function startEvents(): void {
   let source: EventSource | null = null
   let retry: ReturnType<typeof setTimeout> | null = null
   let failures = 0
@@ -46,18 +46,12 @@ export function startEvents(): () => void {
     refreshAll()
   }
 
-  const unwatch = isUpdating.watch(follow)
-  const unwatchSession = isSignedIn.watch(follow)
-  const unwatchOutage = outage.watch(() => {
+  isUpdating.watch(follow)
+  isSignedIn.watch(follow)
+  outage.watch(() => {
     if (outage.get() === null && isUpdating.get() && link.get() === 'lost') follow()
   })
   if (isUpdating.get()) open()
-  return () => {
-    unwatch()
-    unwatchSession()
-    unwatchOutage()
-    close()
-  }
 }
 
 function listen(source: EventSource): void {
@@ -66,6 +60,7 @@ function listen(source: EventSource): void {
     if (value !== null) supply('v1/queues', value)
   })
   source.addEventListener('warning', () => refreshThose('v1/warnings'))
+  source.addEventListener('limits', () => refreshThose('v1/limits', 'v1/warnings'))
   source.addEventListener('bulk', () => refreshThose('v1/bulk'))
 }
 

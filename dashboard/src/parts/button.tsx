@@ -3,7 +3,7 @@
 import type { ButtonHTMLAttributes, ReactNode } from 'react'
 import { Icon, type IconName } from './icons.js'
 
-export interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'type'> {
+export interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'type' | 'className'> {
   readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
   readonly icon?: IconName
   readonly type?: 'button' | 'submit'
@@ -16,14 +16,13 @@ export function Button({
   type = 'button',
   isBusy = false,
   children,
-  className,
   disabled,
   ...rest
 }: ButtonProps): ReactNode {
   return (
     <button
       type={type}
-      className={`button button-${kind}${className === undefined ? '' : ` ${className}`}`}
+      className={`button button-${kind}`}
       disabled={disabled === true || isBusy}
       aria-busy={isBusy || undefined}
       {...rest}
@@ -34,24 +33,34 @@ export function Button({
   )
 }
 
+/** Shows and hides what belongs to a row; the key e presses it too. */
+export function ExpandButton({
+  isOpen,
+  onToggle,
+  children,
+}: {
+  readonly isOpen: boolean
+  readonly onToggle: () => void
+  readonly children: ReactNode
+}): ReactNode {
+  return (
+    <button type="button" className="text-button" data-expand aria-expanded={isOpen} onClick={onToggle}>
+      {children}
+    </button>
+  )
+}
+
 /** A button of one icon; its label is read aloud and shown as a title. */
 export function IconButton({
   icon,
   label,
-  className,
   ...rest
-}: Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'type' | 'children'> & {
+}: Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'type' | 'className' | 'children'> & {
   readonly icon: IconName
   readonly label: string
 }): ReactNode {
   return (
-    <button
-      type="button"
-      className={`icon-button${className === undefined ? '' : ` ${className}`}`}
-      aria-label={label}
-      title={label}
-      {...rest}
-    >
+    <button type="button" className="icon-button" aria-label={label} title={label} {...rest}>
       <Icon name={icon} />
     </button>
   )

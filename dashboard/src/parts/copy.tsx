@@ -33,7 +33,7 @@ async function writeClipboard(text: string): Promise<boolean> {
 /** The exact next command, ready to be copied. */
 export function Command({ text }: { readonly text: string }): ReactNode {
   return (
-    <div className="command">
+    <div className="beside command">
       <code>
         <span className="command-prompt" aria-hidden="true">
           ${' '}

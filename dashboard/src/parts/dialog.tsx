@@ -45,11 +45,11 @@ export function Dialog({ title, onClose, children, actions, onSubmit, isWide = f
       }}
     >
       <form className="dialog-body" onSubmit={submit}>
-        <header className="dialog-head">
+        <header className="beside dialog-head">
           <h2 id={titleId}>{title}</h2>
           <IconButton icon="close" label="Close" onClick={onClose} />
         </header>
-        <div className="dialog-content">{children}</div>
+        <div className="below dialog-content">{children}</div>
         {actions === undefined ? null : <footer className="dialog-foot">{actions}</footer>}
       </form>
     </dialog>

@@ -2,6 +2,7 @@
 
 import type { ReactNode } from 'react'
 import { messageOf } from '../api/request.js'
+import type { Resource } from '../api/resource.js'
 import { Button } from './button.js'
 import { Command } from './copy.js'
 import { Icon, type IconName } from './icons.js'
@@ -18,7 +19,7 @@ export function Empty({
   readonly command?: string
 }): ReactNode {
   return (
-    <div className="empty">
+    <div className="below empty">
       <span className="empty-icon">
         <Icon name={icon} size={20} />
       </span>
@@ -29,10 +30,21 @@ export function Empty({
   )
 }
 
+/** What stands for a part of the page until its answer is there: lines while it is loading, or why it could not be loaded. */
+export function Pending({
+  of,
+  rows,
+}: {
+  readonly of: Pick<Resource<unknown>, 'error' | 'refresh'>
+  readonly rows?: number
+}): ReactNode {
+  return of.error === null ? <Waiting rows={rows} /> : <Failed error={of.error} onRetry={of.refresh} />
+}
+
 /** A part of the page that could not be loaded, with a way to try again. */
 export function Failed({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
   return (
-    <div className="failed" role="alert">
+    <div className="flow failed" role="alert">
       <Icon name="warning" />
       <span>{messageOf(error)}</span>
       <Button kind="quiet" icon="again" onClick={onRetry}>
@@ -43,7 +55,7 @@ export function Failed({ error, onRetry }: { readonly error: unknown; readonly o
 }
 
 /** Grey lines where rows will be. */
-export function Waiting({ rows = 6 }: { readonly rows?: number }): ReactNode {
+export function Waiting({ rows = 6 }: { readonly rows?: number | undefined }): ReactNode {
   return (
     <div className="waiting" role="status" aria-label="Loading">
       {Array.from({ length: rows }, (_, index) => (

@@ -1,6 +1,7 @@
 // Names and values, one beside the other.
 
 import { Fragment, type ReactNode } from 'react'
+import { CopyButton } from './copy.js'
 
 export interface Fact {
   readonly name: string
@@ -10,6 +11,17 @@ export interface Fact {
 /** One fact; null as its value leaves it out. */
 export function fact(name: string, value: ReactNode): Fact {
   return { name, value }
+}
+
+/** The id of something, with a button that copies it. */
+export function idFact(id: string): Fact {
+  const value = (
+    <span className="with-copy">
+      <code>{id}</code>
+      <CopyButton text={id} label="Copy the id" />
+    </span>
+  )
+  return fact('Id', value)
 }
 
 export function Facts({ facts }: { readonly facts: readonly (Fact | null)[] }): ReactNode {

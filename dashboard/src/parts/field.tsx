@@ -1,6 +1,6 @@
 // A labelled field of a form, with a hint and what is wrong with it.
 
-import { type ReactNode, useId } from 'react'
+import { type InputHTMLAttributes, type ReactNode, useId } from 'react'
 
 interface ControlProps {
   readonly id: string
@@ -8,17 +8,30 @@ interface ControlProps {
   readonly 'aria-invalid': boolean | undefined
 }
 
-export function Field({
-  label,
-  hint,
-  problem = null,
-  children,
-}: {
+interface FieldWords {
   readonly label: string
-  readonly hint?: string
+  readonly hint?: string | undefined
   readonly problem?: string | null
+}
+
+interface InputFieldProps extends FieldWords, Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> {
+  readonly onText: (text: string) => void
+}
+
+/** A field to type into: a text, unless `type` names something else. */
+export function InputField({ label, hint, problem = null, onText, ...input }: InputFieldProps): ReactNode {
+  return (
+    <Field label={label} hint={hint} problem={problem}>
+      {(props) => <input type="text" {...input} {...props} onChange={(event) => onText(event.target.value)} />}
+    </Field>
+  )
+}
+
+interface FieldProps extends FieldWords {
   readonly children: (props: ControlProps) => ReactNode
-}): ReactNode {
+}
+
+export function Field({ label, hint, problem = null, children }: FieldProps): ReactNode {
   const id = useId()
   const noteId = `${id}note`
   const note = problem ?? hint

@@ -5,21 +5,16 @@ import { Icon, type IconName } from './icons.js'
 
 export interface MenuEntry {
   readonly label: string
-  readonly icon?: IconName
+  readonly icon: IconName
   readonly isDanger?: boolean
   readonly onChoose: () => void
 }
 
 export function Menu({
   label,
-  icon = 'more',
-  text,
   entries,
 }: {
   readonly label: string
-  readonly icon?: IconName
-  /** Shown beside the icon; without it the button is the icon alone. */
-  readonly text?: string
   readonly entries: readonly MenuEntry[]
 }): ReactNode {
   const [isOpen, setOpen] = useState(false)
@@ -46,16 +41,15 @@ export function Menu({
       <button
         ref={button}
         type="button"
-        className={text === undefined ? 'icon-button' : 'button button-plain'}
-        aria-label={text === undefined ? label : undefined}
+        className="icon-button"
+        aria-label={label}
         title={label}
         aria-haspopup="menu"
         aria-expanded={isOpen}
         aria-controls={isOpen ? listId : undefined}
         onClick={() => setOpen(!isOpen)}
       >
-        <Icon name={icon} />
-        {text}
+        <Icon name="more" />
       </button>
       {isOpen ? (
         <div className="menu-list" role="menu" id={listId} aria-label={label} onKeyDown={(event) => move(event, close)}>
@@ -74,13 +68,13 @@ function Entry({ entry, close }: { readonly entry: MenuEntry; readonly close: ()
       type="button"
       role="menuitem"
       tabIndex={-1}
-      className={entry.isDanger === true ? 'menu-entry menu-entry-danger' : 'menu-entry'}
+      className={entry.isDanger === true ? 'beside menu-entry menu-entry-danger' : 'beside menu-entry'}
       onClick={() => {
         close()
         entry.onChoose()
       }}
     >
-      {entry.icon === undefined ? null : <Icon name={entry.icon} />}
+      <Icon name={entry.icon} />
       {entry.label}
     </button>
   )

@@ -18,11 +18,11 @@ interface TileProps {
 export function Tile({ label, value, unit = '', href, state, isAlarm = false, children }: TileProps): ReactNode {
   return (
     <Link href={href} className="tile" data-alarm={isAlarm || undefined}>
-      <span className="tile-label">
+      <span className="beside tile-label">
         <StateShape state={state} />
         {label}
       </span>
-      <span className="tile-value">
+      <span className="cut tile-value">
         {value}
         {unit === '' ? null : <span className="tile-unit">{unit}</span>}
       </span>

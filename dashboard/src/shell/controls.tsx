@@ -48,7 +48,7 @@ export function LiveButton(): ReactNode {
       title={wanted ? 'Pause live updates (p)' : 'Resume live updates (p)'}
       onClick={toggleLive}
     >
-      <span className="live-dot" aria-hidden="true" />
+      <span className="dot live-dot" aria-hidden="true" />
       <span>{text}</span>
       <Icon name={wanted ? 'pause' : 'play'} size={12} />
     </button>

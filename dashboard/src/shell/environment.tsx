@@ -14,7 +14,7 @@ export function EnvironmentBadge(): ReactNode {
   const colour = colourOf(environment.colour)
   return (
     <span className="environment" title={`Environment: ${environment.name}`}>
-      <span className="environment-dot" style={colour === null ? undefined : { backgroundColor: colour }} />
+      <span className="dot" style={colour === null ? undefined : { backgroundColor: colour }} />
       {environment.name}
     </span>
   )

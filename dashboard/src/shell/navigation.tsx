@@ -19,8 +19,10 @@ function useCounts(): Readonly<Record<string, { readonly text: string; readonly 
   const warnings = useWarnings()
   const dead = overview === null ? 0 : totalsOf(overview.queues).dead
   const alarms = warnings?.filter(({ level }) => level !== 'note').length ?? 0
+  const open = warnings?.filter(({ code }) => code === 'breaker_open' || code === 'breaker_forced').length ?? 0
   return {
     '/': alarms === 0 ? undefined : { text: String(alarms), isAlarm: true },
+    '/limits': open === 0 ? undefined : { text: String(open), isAlarm: false },
     '/dead': dead === 0 ? undefined : { text: shortText(dead), isAlarm: false },
   }
 }
@@ -29,16 +31,16 @@ export function Sidebar({ onHelp }: { readonly onHelp: () => void }): ReactNode 
   const me = useMe()
   return (
     <header className="sidebar">
-      <Link href="/" className="brand">
+      <Link href="/" className="beside brand">
         <Mark />
         <span>Holdfast</span>
       </Link>
       <EnvironmentBadge />
       <PlaceList places={PLACES} />
-      <div className="sidebar-foot">
+      <div className="beside sidebar-foot">
         {me === null ? null : (
           <div className="who">
-            <span className="who-name">{me.name}</span>
+            <span className="cut who-name">{me.name}</span>
             <span className="who-note">
               {me.store}
               {` · ${me.version}`}
@@ -64,7 +66,7 @@ function PlaceList({ places, onGo }: { readonly places: readonly Place[]; readon
           <Link
             key={place.path}
             href={place.path}
-            className="place"
+            className="beside place"
             aria-current={isAt(place, location) ? 'page' : undefined}
             onClick={onGo}
           >

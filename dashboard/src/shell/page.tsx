@@ -31,20 +31,20 @@ export function Page({ title, before, beside, actions, children }: PageProps): R
   }, [])
   return (
     <>
-      <header className="page-head">
-        <div className="page-title">
+      <header className="flow page-head">
+        <div className="flow page-title">
           {before}
           <h1 ref={heading} tabIndex={-1}>
             {title}
           </h1>
           {beside}
         </div>
-        <div className="page-controls">
+        <div className="beside page-controls">
           <LiveButton />
           <TimeSwitch />
           <ThemeButton />
         </div>
-        {actions === undefined ? null : <div className="page-actions">{actions}</div>}
+        {actions === undefined ? null : <div className="beside page-actions">{actions}</div>}
       </header>
       <div className="page-body">{children}</div>
     </>

@@ -16,6 +16,7 @@ export const PLACES: readonly Place[] = [
   { path: '/', title: 'Overview', icon: 'overview', key: 'o', isMain: true },
   { path: '/jobs', title: 'Jobs', icon: 'jobs', key: 'j', isMain: true },
   { path: '/queues', title: 'Queues', icon: 'queues', key: 'q', isMain: true },
+  { path: '/limits', title: 'Limits', icon: 'limits', key: 'l', isMain: false },
   { path: '/dead', title: 'Dead letters', icon: 'dead', key: 'd', isMain: true },
   { path: '/schedules', title: 'Schedules', icon: 'schedules', key: 's', isMain: false },
   { path: '/workers', title: 'Workers', icon: 'workers', key: 'w', isMain: false },

@@ -27,9 +27,8 @@ export function useNow(): number {
 }
 
 /** Starts the clock; it stops while the tab is hidden. */
-export function startClock(): () => void {
-  const timer = setInterval(() => {
+export function startClock(): void {
+  setInterval(() => {
     if (document.visibilityState !== 'hidden') now.set(nowMs())
   }, 1_000)
-  return () => clearInterval(timer)
 }

@@ -15,7 +15,10 @@ export const bullmqRedis: ContenderModule = {
   note: {
     name: 'BullMQ on Redis',
     store: 'redis',
-    version: versionOf('bullmq'),
+    // Read when it is asked for: the first run installs it.
+    get version() {
+      return versionOf('bullmq')
+    },
     settings: `AOF everysec; ${SETTINGS}`,
     lacks: `may lose the last second when the machine fails; ${LACKS}`,
   },
@@ -31,7 +34,10 @@ export const bullmqPostgres: ContenderModule = {
   note: {
     name: 'BullMQ on PostgreSQL',
     store: 'postgres',
-    version: versionOf('bullmq'),
+    // Read when it is asked for: the first run installs it.
+    get version() {
+      return versionOf('bullmq')
+    },
     settings: `pool of ${POOL}; ${SETTINGS}`,
     lacks: LACKS,
   },

@@ -7,7 +7,10 @@ export const graphileWorker: ContenderModule = {
   note: {
     name: 'graphile-worker',
     store: 'postgres',
-    version: versionOf('graphile-worker'),
+    // Read when it is asked for: the first run installs it.
+    get version() {
+      return versionOf('graphile-worker')
+    },
     settings: 'add_jobs() for bulk; 24 slots, local queue of 500, batched completion; keys: jobKey',
     lacks: 'no history of finished jobs, no lease renewal, no fence',
   },

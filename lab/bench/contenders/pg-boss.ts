@@ -11,7 +11,10 @@ export const pgBoss: ContenderModule = {
   note: {
     name: 'pg-boss',
     store: 'postgres',
-    version: versionOf('pg-boss'),
+    // Read when it is asked for: the first run installs it.
+    get version() {
+      return versionOf('pg-boss')
+    },
     settings:
       'insert() for bulk; fetch of 500 and complete in a loop, which is faster than work(); keys: singletonKey in a queue of policy short; results: one complete() for each job, ten concurrently, because one call keeps one output; failed jobs retried without a wait',
     lacks: 'no lease renewal, no fence; a key is free again when its job is fetched',

@@ -12,6 +12,8 @@ export interface ProducerAssignment {
 export interface ProduceRequest extends Message {
   readonly kind: 'produce'
   readonly jobsPerSecond: number
+  /** How many groups the jobs belong to; null for none. */
+  readonly groups: number | null
 }
 
 /** The answer to `sample`: counts since the start, times since the last sample. */
@@ -43,12 +45,12 @@ export interface Burst extends Message {
 // Due calls are made at this interval; at 8,000 a second there are sixteen of them.
 const TICK_MS = 2
 
-type Enqueue = (payload: object) => Promise<unknown>
+type Enqueue = (payload: object, group?: string) => Promise<unknown>
 
 async function main({ postgresUrl }: ProducerAssignment): Promise<void> {
   const client = await connect(postgresUrl)
   const noop = defineJob<object>('noop')
-  const enqueue: Enqueue = (payload) => client.enqueue(noop, payload)
+  const enqueue: Enqueue = (payload, group) => client.enqueue(noop, payload, group === undefined ? {} : { group })
   const stop = receiveFromParent('stop')
   void receiveFromParent<BurstRequest>('burst').then(async (request) =>
     sendToParent<Burst>(await burst(enqueue, request)),
@@ -64,14 +66,14 @@ async function main({ postgresUrl }: ProducerAssignment): Promise<void> {
 }
 
 /** Enqueues on time and returns the function that ends it. A slow call never delays the next one. */
-function produce(enqueue: Enqueue, { jobsPerSecond }: ProduceRequest): () => void {
+function produce(enqueue: Enqueue, { jobsPerSecond, groups }: ProduceRequest): () => void {
   let [sent, accepted, refused] = [0, 0, 0]
   let took: number[] = []
   const beganMs = performance.now()
   const send = async (n: number) => {
     const sentMs = performance.now()
     try {
-      await enqueue({ n })
+      await enqueue({ n }, groups === null ? undefined : `tenant-${n % groups}`)
       accepted++
       took.push(performance.now() - sentMs)
     } catch {

@@ -2,12 +2,13 @@
 // at a fixed rate. This is how queues on PostgreSQL fail in production.
 
 import type pg from 'pg'
+import { connect } from '../../../src/index.js'
 import type { Figure } from '../../plot.js'
 import { say } from '../../say.js'
 import type { Child } from '../children.js'
 import { withClient } from '../database.js'
 import { USUAL_WORKER, withWorkers } from './drain-point.js'
-import { column, type GrowthContext, type GrowthMeasure, type GrowthRow } from './measure.js'
+import { column, type GrowthContext, type GrowthMeasure, type GrowthResult, type GrowthRow } from './measure.js'
 import { withProducer } from './producer.js'
 import type { ProduceRequest, ProducerSample } from './producer-child.js'
 import { prepareDatabase } from './seed.js'
@@ -22,33 +23,61 @@ interface Phases {
   readonly afterSeconds: number
 }
 
-export const snapshot: GrowthMeasure = {
-  about: `${JOBS_PER_SECOND.toLocaleString('en')} jobs/s in and out while a snapshot is held open`,
-  async run(context) {
-    const phases = phasesOf(context)
-    const url = await prepareDatabase(context, async () => {})
-    const deadlineMs = 60_000 + 1_000 * (phases.beforeSeconds + phases.heldSeconds + phases.afterSeconds)
-    const samples = await withWorkers({ postgresUrl: url, workers: [USUAL_WORKER], listens: true }, (worker) =>
-      withProducer(url, deadlineMs, (producer) =>
-        withClient(url, (monitor) =>
-          withClient(url, (holder) => observe({ worker, producer, monitor, holder }, phases)),
-        ),
+/** What comes and goes. */
+interface SnapshotLoad {
+  readonly jobsPerSecond: number
+  /** How many groups of limit 1 the jobs belong to; null for plain jobs. */
+  readonly groups: number | null
+  /** The tables whose dead rows are counted. */
+  readonly tables: readonly string[]
+}
+
+const PLAIN: SnapshotLoad = { jobsPerSecond: JOBS_PER_SECOND, groups: null, tables: ['ready'] }
+const GROUPED: SnapshotLoad = { jobsPerSecond: 2_000, groups: 1_000, tables: ['held', 'arrivals'] }
+
+export const snapshot: GrowthMeasure = measureOf(PLAIN)
+/** The same with jobs in groups: npm run bench -- flow --snapshot. */
+export const groupedSnapshot: GrowthMeasure = measureOf(GROUPED)
+
+function measureOf(load: SnapshotLoad): GrowthMeasure {
+  const what = load.groups === null ? 'jobs/s' : `jobs/s of ${load.groups.toLocaleString('en')} groups of limit 1`
+  return {
+    about: `${load.jobsPerSecond.toLocaleString('en')} ${what} in and out while a snapshot is held open`,
+    run: (context) => measure(context, load),
+  }
+}
+
+async function measure(context: GrowthContext, load: SnapshotLoad): Promise<GrowthResult> {
+  const phases = phasesOf(context)
+  const url = await prepareDatabase(context, async () => {})
+  if (load.groups !== null) await limitGroups(url)
+  const deadlineMs = 60_000 + 1_000 * (phases.beforeSeconds + phases.heldSeconds + phases.afterSeconds)
+  const samples = await withWorkers({ postgresUrl: url, workers: [USUAL_WORKER], listens: true }, (worker) =>
+    withProducer(url, deadlineMs, (producer) =>
+      withClient(url, (monitor) =>
+        withClient(url, (holder) => observe({ worker, producer, monitor, holder, load }, phases)),
       ),
-    )
-    const warnings = [...new Set(samples.flatMap((sample) => sample.warnings))]
-    return {
-      columns: COLUMNS,
-      rows: summarise(samples, phases),
-      notes: [
-        `Held for ${phases.heldSeconds} s after ${phases.beforeSeconds} s without; ${phases.afterSeconds} s more after it ended. Worker, producer and server share the machine; the worker's events are listened to.`,
-        warnings.length === 0
-          ? 'The worker gave no warning.'
-          : `The worker warned (${warnings.length} kinds): ${warnings.slice(0, 5).join(' · ')}`,
-      ],
-      figures: { snapshot: figureOf(samples, phases) },
-      samples,
-    }
-  },
+    ),
+  )
+  const warnings = [...new Set(samples.flatMap((sample) => sample.warnings))]
+  return {
+    columns: COLUMNS,
+    rows: summarise(samples, phases),
+    notes: [
+      `Held for ${phases.heldSeconds} s after ${phases.beforeSeconds} s without; ${phases.afterSeconds} s more after it ended. Worker, producer and server share the machine; the worker's events are listened to.`,
+      warnings.length === 0
+        ? 'The worker gave no warning.'
+        : `The worker warned (${warnings.length} kinds): ${warnings.slice(0, 5).join(' · ')}`,
+    ],
+    figures: { snapshot: figureOf(samples, phases, load) },
+    samples,
+  }
+}
+
+async function limitGroups(url: string): Promise<void> {
+  const client = await connect(url)
+  await client.setQueue('default', { groups: { concurrency: 1 } })
+  await client.close()
 }
 
 function phasesOf({ isQuick, minutes }: GrowthContext): Phases {
@@ -63,6 +92,7 @@ interface Cast {
   readonly producer: Child
   readonly monitor: pg.Client
   readonly holder: pg.Client
+  readonly load: SnapshotLoad
 }
 
 interface Sample {
@@ -78,14 +108,14 @@ interface Sample {
   readonly enqueueP99Ms: number | null
   /** How long the oldest snapshot has been open, in seconds. */
   readonly horizonAgeS: number
-  /** How many dead rows the server counts in `ready`. */
+  /** How many dead rows the server counts where jobs wait. */
   readonly deadInLine: number
   readonly warnings: readonly string[]
 }
 
 async function observe(cast: Cast, { beforeSeconds, heldSeconds, afterSeconds }: Phases): Promise<Sample[]> {
-  const { worker, producer, holder } = cast
-  const request: ProduceRequest = { kind: 'produce', jobsPerSecond: JOBS_PER_SECOND }
+  const { worker, producer, holder, load } = cast
+  const request: ProduceRequest = { kind: 'produce', jobsPerSecond: load.jobsPerSecond, groups: load.groups }
   producer.send(request)
   // The first second opens connections.
   await pause(1_000)
@@ -119,16 +149,16 @@ interface Counts {
 
 const MONITOR = `
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)), 0)::float8 AS age,
-       (SELECT n_dead_tup::float8 FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND relname = 'ready') AS dead
+       (SELECT sum(n_dead_tup)::float8 FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND relname = ANY ($1)) AS dead
   FROM pg_stat_activity
  WHERE backend_xmin IS NOT NULL
    AND pid <> pg_backend_pid()`
 
-async function readCounts({ worker, producer, monitor }: Cast): Promise<Counts> {
+async function readCounts({ worker, producer, monitor, load }: Cast): Promise<Counts> {
   const [workerSample, producerSample, { rows }] = await Promise.all([
     worker.ask<WorkerSample>({ kind: 'sample' }),
     producer.ask<ProducerSample>({ kind: 'sample' }),
-    monitor.query(MONITOR),
+    monitor.query(MONITOR, [load.tables]),
   ])
   return { worker: workerSample, producer: producerSample, horizonAgeS: rows[0].age, deadInLine: rows[0].dead }
 }
@@ -170,7 +200,7 @@ const COLUMNS = [
   column('claim p50 ms', 'claimP50Ms', 2),
   column('worst p99 ms', 'claimP99Ms', 2),
   column('enqueue worst p99 ms', 'enqueueP99Ms', 2),
-  column('dead in ready', 'deadInLine'),
+  column('dead rows', 'deadInLine'),
 ]
 
 function summarise(samples: readonly Sample[], { beforeSeconds, heldSeconds }: Phases): GrowthRow[] {
@@ -200,14 +230,18 @@ function summarise(samples: readonly Sample[], { beforeSeconds, heldSeconds }: P
   })
 }
 
-function figureOf(samples: readonly Sample[], { beforeSeconds, heldSeconds }: Phases): Figure {
+function figureOf(
+  samples: readonly Sample[],
+  { beforeSeconds, heldSeconds }: Phases,
+  { jobsPerSecond }: SnapshotLoad,
+): Figure {
   const line = (name: string, read: (sample: Sample) => number | null) => ({
     name,
     points: samples.map((sample) => [sample.seconds, read(sample) ?? Number.NaN] as const),
   })
   return {
     title: 'A snapshot held open elsewhere',
-    subtitle: `${JOBS_PER_SECOND.toLocaleString('en')} jobs/s enqueued whether the queue keeps up or not; one worker process, 64 slots`,
+    subtitle: `${jobsPerSecond.toLocaleString('en')} jobs/s enqueued whether the queue keeps up or not; one worker process, 64 slots`,
     x: { label: 'seconds', scale: 'linear' },
     marks: [
       { x: beforeSeconds, label: 'snapshot taken' },

@@ -1,9 +1,10 @@
 // holdfast audit: who changed what.
 
 import type { Command } from 'commander'
+import { given } from '../../core/given.js'
 import type { AuditEntry } from '../../core/operating.js'
 import { addExamples, type Cli } from '../command.js'
-import { given, wholeNumber } from '../input/arguments.js'
+import { wholeNumber } from '../input/arguments.js'
 import { addStoreOptions, withStore } from '../input/connection.js'
 import { findJobId, shortId } from '../input/ids.js'
 import { addTableOptions, type Column, type ListFlags, printListing } from '../output/table.js'

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import type { Command } from 'commander'
 import type { HoldfastEvent } from '../../core/events.js'
+import type { JobState } from '../../core/states.js'
 import { redactUrl } from '../../core/url.js'
 import type { Holdfast } from '../../holdfast.js'
 import { attributeUncaught } from '../../worker/current-job.js'
@@ -12,7 +13,6 @@ import { printBanner } from '../dev/banner.js'
 import { type Dashboard, openDashboard } from '../dev/dashboard.js'
 import { DEV_QUEUES, enqueueExamples, exampleHandlers, foundIn, scheduleExample, trickle } from '../dev/examples.js'
 import { CliError } from '../errors.js'
-import { EXIT } from '../exit-codes.js'
 import { wholeNumber } from '../input/arguments.js'
 import {
   addStoreOptions,
@@ -104,7 +104,7 @@ async function dev(cli: Cli, folder: string | undefined, flags: DevFlags): Promi
 function chooseDevStore(folder: string | undefined, { url }: StoreFlags): ChosenStore {
   if (url === undefined) return describeStore(`embedded:${folder ?? FOLDER_DEFAULT}`, 'dev')
   if (folder === undefined) return describeStore(url, '--url')
-  throw new CliError('a folder and --url both name the store: give one of them', { exitCode: EXIT.usage })
+  throw new CliError('a folder and --url both name the store: give one of them')
 }
 
 /** One run of dev, and what it prints. */
@@ -236,30 +236,26 @@ function needsUrl({ folder }: ChosenStore): boolean {
 
 /** Counts how jobs ended while dev ran. */
 class Tally {
-  #succeeded = 0
-  #retries = 0
-  #dead = 0
-  #cancelled = 0
-  #released = 0
+  readonly #counts = new Map<JobState, number>()
 
   readonly onEvent = (event: HoldfastEvent): void => {
-    if (event.name !== 'job.settled') return
-    if (event.state === 'succeeded') this.#succeeded++
-    else if (event.state === 'retrying') this.#retries++
-    else if (event.state === 'dead') this.#dead++
-    else if (event.state === 'cancelled') this.#cancelled++
-    else if (event.state === 'ready') this.#released++
+    if (event.name === 'job.settled') this.#counts.set(event.state, this.#of(event.state) + 1)
+  }
+
+  #of(state: JobState): number {
+    return this.#counts.get(state) ?? 0
   }
 
   /** One line: how many jobs ended, and how. */
   summary(): string {
-    const ran = this.#succeeded + this.#dead + this.#cancelled
+    const [cancelled, released, retries] = [this.#of('cancelled'), this.#of('ready'), this.#of('retrying')]
+    const ran = this.#of('succeeded') + this.#of('dead') + cancelled
     const parts = [
-      `${this.#succeeded} succeeded`,
-      `${this.#dead} dead`,
-      ...(this.#cancelled === 0 ? [] : [`${this.#cancelled} cancelled`]),
-      ...(this.#released === 0 ? [] : [`${this.#released} released unfinished`]),
-      `${this.#retries} ${this.#retries === 1 ? 'retry' : 'retries'}`,
+      `${this.#of('succeeded')} succeeded`,
+      `${this.#of('dead')} dead`,
+      ...(cancelled === 0 ? [] : [`${cancelled} cancelled`]),
+      ...(released === 0 ? [] : [`${released} released unfinished`]),
+      `${retries} ${retries === 1 ? 'retry' : 'retries'}`,
     ]
     return `${ran} ${ran === 1 ? 'job' : 'jobs'} ran: ${parts.join(', ')}`
   }

@@ -1,12 +1,13 @@
 // holdfast dlq: the dead-letter queue. What is in it, why, and running it again.
 
 import type { Command } from 'commander'
+import { given } from '../../core/given.js'
 import type { DeadGroup } from '../../core/operating.js'
 import { type ActFlags, actOnJobs, addActOptions, REQUEUE } from '../act-on-jobs.js'
 import { addExamples, addGroup, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
-import { given, wholeNumber } from '../input/arguments.js'
+import { wholeNumber } from '../input/arguments.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../input/connection.js'
 import { addFilterOptions, readJobFilter } from '../input/filters.js'
 import { addPageOptions, type ListJobsFlags, listJobs } from '../list-jobs.js'
@@ -22,7 +23,7 @@ export function addDlq(parent: Command, cli: Cli): void {
       'The dead-letter queue: jobs that used up their attempts, were dropped, or crashed their worker too often.',
     examples: [
       ['holdfast dlq groups', 'which errors they died of, the most frequent first'],
-      ['holdfast dlq requeue --group 5f0c2a11 --per-second 20', 'run those of one error again, slowly'],
+      ['holdfast dlq requeue --fingerprint 5f0c2a11 --per-second 20', 'run those of one error again, slowly'],
     ],
     commands: [addGroups, addList, addRequeue],
   })
@@ -34,7 +35,7 @@ interface GroupsFlags extends ListFlags {
 }
 
 const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
-  { name: 'group', text: ({ fingerprint }) => fingerprint },
+  { name: 'fingerprint', text: ({ fingerprint }) => fingerprint },
   { name: 'jobs', text: ({ count, isExact }) => `${isExact ? '' : '≥'}${count.toLocaleString('en')}`, side: 'right' },
   { name: 'first', text: ({ firstAt }, look) => whenText(firstAt, look), isExtra: true },
   { name: 'last', text: ({ lastAt }, look) => whenText(lastAt, look) },
@@ -56,7 +57,7 @@ function addGroups(parent: Command, cli: Cli): void {
   addTableOptions(command, GROUP_COLUMNS)
   addExamples(command, [
     ['holdfast dlq groups', 'which errors they died of'],
-    ["holdfast dlq groups --json | jq -r '.groups[0].fingerprint'", 'the largest, for `dlq requeue --group`'],
+    ["holdfast dlq groups --json | jq -r '.groups[0].fingerprint'", 'the largest, for `dlq requeue --fingerprint`'],
   ])
 }
 
@@ -80,6 +81,7 @@ function addList(parent: Command, cli: Cli): void {
   addStoreOptions(command, { json: 'print { jobs, cursor, searched, searchedTo } as JSON' })
   addExamples(command, [
     ['holdfast dlq list --queue mail', 'of one queue'],
+    ['holdfast dlq list --queue billing --group acme', 'of one group'],
     ["holdfast dlq list --filter 'reason:crashed finished:<1d'", 'what crashed workers since yesterday'],
   ])
 }
@@ -92,7 +94,7 @@ async function list(cli: Cli, flags: ListJobsFlags): Promise<void> {
 }
 
 interface RequeueFlags extends ActFlags {
-  readonly group?: string
+  readonly fingerprint?: string
 }
 
 function addRequeue(parent: Command, cli: Cli): void {
@@ -100,38 +102,42 @@ function addRequeue(parent: Command, cli: Cli): void {
     .command('requeue')
     .summary('run dead jobs again')
     .description(
-      'Requeues dead jobs: their attempts start again at 0. With a filter, or --group, one bulk action requeues them; it ' +
+      'Requeues dead jobs: their attempts start again at 0. With a filter, or --fingerprint, one bulk action requeues them; it ' +
         'continues when you leave this command. Prints the ids of the jobs, or the id of the bulk action.',
     )
-    .option('--group <fingerprint>', 'those that died of one error: a group of `holdfast dlq groups`, or how it begins')
+    .option('--fingerprint <hex>', 'those that died of one error, by `holdfast dlq groups`; its beginning is enough')
     .action((ids: readonly string[], flags: RequeueFlags) => requeue(cli, ids, flags))
   addActOptions(command, { states: false })
   addExamples(command, [
     ["holdfast dlq requeue --filter 'error:timeout' --dry-run", 'how many would it be?'],
-    ['holdfast dlq requeue --group 5f0c2a11 --per-second 20', 'those of one error, 20 a second'],
+    ['holdfast dlq requeue --fingerprint 5f0c2a11 --per-second 20', 'those of one error, 20 a second'],
     ['holdfast dlq requeue --all --yes', 'everything, in a script'],
   ])
 }
 
-async function requeue(cli: Cli, ids: readonly string[], { group, ...flags }: RequeueFlags): Promise<void> {
-  if (group === undefined) return actOnJobs(cli, REQUEUE, ids, flags)
-  const fingerprint = await findGroup(group, flags)
+async function requeue(
+  cli: Cli,
+  ids: readonly string[],
+  { fingerprint: typed, ...flags }: RequeueFlags,
+): Promise<void> {
+  if (typed === undefined) return actOnJobs(cli, REQUEUE, ids, flags)
+  const fingerprint = await findFingerprint(typed, flags)
   await actOnJobs(cli, REQUEUE, ids, { ...flags, filter: `${flags.filter ?? ''} fingerprint:${fingerprint}`.trim() })
 }
 
 const GROUPS_MAX = 100
 
-/** The whole fingerprint of a group. The beginning of one is looked up among the 100 largest groups. */
-async function findGroup(typed: string, flags: StoreFlags): Promise<string> {
+/** The whole fingerprint of an error. Its beginning is looked up among the 100 that killed the most jobs. */
+async function findFingerprint(typed: string, flags: StoreFlags): Promise<string> {
   const groups = await withStore(flags, { mustExist: true }, (holdfast) => holdfast.deadGroups({ limit: GROUPS_MAX }))
   const found = groups.map(({ fingerprint }) => fingerprint).filter((fingerprint) => fingerprint.startsWith(typed))
   if (found.length === 1) return found[0]!
   if (found.length > 1) {
-    throw new CliError(`${found.length} groups begin with ${typed}: ${found.join(', ')}`, { exitCode: EXIT.usage })
+    throw new CliError(`${found.length} fingerprints begin with ${typed}: ${found.join(', ')}`)
   }
   // A small group among very many is not in the list, but its jobs can still be found.
   if (groups.length === GROUPS_MAX) return typed
-  throw new CliError(`no group of dead jobs begins with ${JSON.stringify(typed)}`, {
+  throw new CliError(`no fingerprint of dead jobs begins with ${JSON.stringify(typed)}`, {
     exitCode: EXIT.notFound,
     hint: '`holdfast dlq groups` shows all of them',
   })

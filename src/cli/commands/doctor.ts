@@ -30,7 +30,8 @@ export function addDoctor(parent: Command, cli: Cli): void {
     .summary('check the store: durability, settings, schema, clock')
     .description(
       'Checks the store and changes nothing: what durability its settings really give, whether it accepts writes, its ' +
-        'schema, version, vacuum, connections, pooler and clock, and queues without a worker. Prints how to fix what is ' +
+        'schema, version, vacuum, connections, pooler and clock, queues without a worker, and flow control that ' +
+        'holds jobs up. Prints how to fix what is ' +
         'wrong. Exits with 7 when a check failed; warnings do not count.',
     )
     .addOption(

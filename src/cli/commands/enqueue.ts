@@ -1,13 +1,14 @@
 // holdfast enqueue: one job from the shell.
 
-import type { Command } from 'commander'
-import type { EnqueueOptions, EnqueueResult } from '../../client/prepare.js'
+import { type Command, Option } from 'commander'
+import type { EnqueueOptions } from '../../client/enqueue-options.js'
+import type { EnqueueResult } from '../../client/prepare.js'
 import type { Duration } from '../../core/duration.js'
+import { given } from '../../core/given.js'
 import type { Holdfast } from '../../holdfast.js'
 import { addExamples, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
-import { EXIT } from '../exit-codes.js'
-import { collect, duration, given, wholeNumber } from '../input/arguments.js'
+import { collect, duration, wholeNumber } from '../input/arguments.js'
 import { addStoreOptions, chooseStore, type StoreFlags, withStore } from '../input/connection.js'
 import { readPayload } from '../input/payload.js'
 import { writeJson } from '../output/json.js'
@@ -26,6 +27,16 @@ interface EnqueueFlags extends StoreFlags {
   readonly after?: readonly string[]
   readonly onParentDead?: string
   readonly tag?: readonly string[]
+  readonly group?: string
+  readonly limit?: readonly string[]
+  readonly cost?: number
+  readonly onFull?: string
+  readonly debounce?: string
+  readonly debounceWait?: Duration
+  readonly debounceMaxWait?: Duration
+  readonly replace?: string
+  readonly throttle?: string
+  readonly throttleFor?: Duration
   readonly wait?: Duration
 }
 
@@ -48,6 +59,24 @@ export function addEnqueue(parent: Command, cli: Cli): void {
     .option('--after <id>', 'runs when that job has finished; may be repeated', collect)
     .option('--on-parent-dead <what>', 'cancel or run, when a job of --after dies (default: cancel)')
     .option('--tag <text>', 'a word to find it by; may be repeated', collect)
+    .option('--group <name>', 'the tenant or entity it belongs to, within its queue')
+    .option('--limit <name>', 'a limit it counts in; may be repeated, up to 4 times', collect)
+    .option('--cost <number>', 'what its start takes of rates that count cost (default: 1)', wholeNumber)
+    .addOption(
+      new Option('--on-full <how>', 'when its queue or group is full (default: as the queue says)').choices([
+        'reject',
+        'wait',
+      ]),
+    )
+    .option(
+      '--debounce <key>',
+      'one job of this key runs when no call came for --debounce-wait, with the newest payload',
+    )
+    .option('--debounce-wait <duration>', 'how long no call must have come', duration)
+    .option('--debounce-max-wait <duration>', 'at the latest this long after the first call', duration)
+    .option('--replace <key>', 'a job of this key that waits takes this payload')
+    .option('--throttle <key>', 'of the jobs of this key within --throttle-for, only the first')
+    .option('--throttle-for <duration>', 'how long', duration)
     .option('--wait <duration>', 'wait up to this long for its result', duration)
     .action((type: string, payload: string | undefined, flags: EnqueueFlags) => enqueue(cli, type, payload, flags))
   addStoreOptions(command, { json: 'print { id, created, state }, and with --wait { result }, as JSON' })
@@ -56,6 +85,8 @@ export function addEnqueue(parent: Command, cli: Cli): void {
     [`holdfast enqueue report '{"month":"2030-01"}' --delay 1h --key report:2030-01`, 'in an hour, once'],
     ['cat order.json | holdfast enqueue ship - --queue orders', 'the payload from a file'],
     ['holdfast enqueue resize 42 --wait 30s', 'wait for the result'],
+    [`holdfast enqueue charge '{"cents":250}' --queue billing --group acme --limit stripe`, 'under flow control'],
+    [`holdfast enqueue digest '{}' --throttle user:7 --throttle-for 1h`, 'at most once an hour'],
   ])
 }
 
@@ -84,8 +115,12 @@ async function enqueue(cli: Cli, type: string, text: string | undefined, flags: 
 
 function readOptions(flags: EnqueueFlags): EnqueueOptions {
   if (flags.keyFor !== undefined && flags.key === undefined) {
-    throw new CliError('--key-for is how long a key is held: give the key with --key', { exitCode: EXIT.usage })
+    throw new CliError('--key-for is how long a key is held: give the key with --key')
   }
+  const { debounce, debounceWait: wait, debounceMaxWait: maxWait, replace, throttle, throttleFor } = flags
+  demand('--debounce', debounce, '--debounce-wait', wait)
+  if (maxWait !== undefined) demand('--debounce', debounce, '--debounce-max-wait', maxWait)
+  demand('--throttle', throttle, '--throttle-for', throttleFor)
   return given({
     queue: flags.queue,
     priority: flags.priority,
@@ -98,10 +133,24 @@ function readOptions(flags: EnqueueFlags): EnqueueOptions {
     onParentDead: flags.onParentDead,
     tags: flags.tag,
     idempotencyKey: flags.keyFor === undefined ? flags.key : { key: flags.key, for: flags.keyFor },
+    group: flags.group,
+    limits: flags.limit,
+    cost: flags.cost,
+    onFull: flags.onFull,
+    debounce: debounce === undefined ? undefined : { key: debounce, wait, ...given({ maxWait }) },
+    replace: replace === undefined ? undefined : { key: replace },
+    throttle: throttle === undefined ? undefined : { key: throttle, for: throttleFor },
   }) as EnqueueOptions
 }
 
-function describe(type: string, { created, state, id }: EnqueueResult): string {
+/** Raises when of two options that belong together only one is given. */
+function demand(option: string, value: unknown, other: string, time: unknown): void {
+  if ((value === undefined) === (time === undefined)) return
+  throw new CliError(`${option} <key> and ${other} <duration> belong together: give both`)
+}
+
+function describe(type: string, { created, state, id, replaced }: EnqueueResult): string {
+  if (replaced === true) return `job ${id} takes this payload; it is ${state}`
   return created ? `enqueued ${type}: ${state}` : `nothing enqueued: job ${id} already holds this key; it is ${state}`
 }
 

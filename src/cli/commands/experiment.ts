@@ -17,6 +17,8 @@ interface ExperimentFlags {
   readonly url?: string
   readonly minutes?: number
   readonly rate?: number
+  readonly processes?: number
+  readonly slots?: number
 }
 
 export function addExperiment(parent: Command, cli: Cli): void {
@@ -33,6 +35,8 @@ export function addExperiment(parent: Command, cli: Cli): void {
     .option('--seed <number>', 'the load depends on it', wholeNumber, 1)
     .option('--minutes <number>', 'how long the steady part lasts (sustained)', someNumber)
     .option('--rate <number>', 'jobs enqueued a second (sustained)', wholeNumber)
+    .option('--processes <number>', 'how many worker processes (sustained)', wholeNumber)
+    .option('--slots <number>', 'how many jobs each of them runs concurrently (sustained)', wholeNumber)
     .option('--out <folder>', 'where the plots and the document go (default: a new temporary folder)')
     .option('--page <file>', 'put the figures into this page of the findings, in place of the last ones')
     .option('--url <url>', 'a PostgreSQL server on which it may create databases, instead of one of its own')
@@ -49,7 +53,7 @@ async function experiment(cli: Cli, name: string | undefined, flags: ExperimentF
   const { listExperiments, runExperiment } = await import('../../../lab/experiments/run.js')
   if (name === undefined || flags.list === true) {
     if (name === undefined && flags.list !== true) {
-      throw new CliError('name an experiment: --list shows them', { exitCode: EXIT.usage })
+      throw new CliError('name an experiment: --list shows them')
     }
     const experiments = listExperiments()
     if (flags.json === true) writeJson(cli, { experiments })
@@ -67,6 +71,8 @@ async function experiment(cli: Cli, name: string | undefined, flags: ExperimentF
     url: flags.url ?? null,
     minutes: flags.minutes ?? null,
     rate: flags.rate ?? null,
+    processes: flags.processes ?? null,
+    slots: flags.slots ?? null,
   })
   if (flags.json === true) writeJson(cli, document)
   if (!ok) process.exitCode = EXIT.unexpected

@@ -1,31 +1,40 @@
-// holdfast queues: look at queues, pause them, and set the limits of their jobs.
+// holdfast queues: look at queues, pause them, and set the limits of their jobs and their flow control.
 
 import { type Command, Option } from 'commander'
 import type { QueueOptions } from '../../client/job-actions.js'
-import { closest } from '../../core/closest.js'
 import type { Duration } from '../../core/duration.js'
-import type { QueueSettings, QueueStats, WorkerView } from '../../core/job.js'
+import { given } from '../../core/given.js'
 import type { QueueOverview } from '../../core/operating.js'
 import type { Backoff, RetryPolicy } from '../../core/retry.js'
-import type { Holdfast } from '../../holdfast.js'
+import type { QueueSettings, QueueStats, WorkerView } from '../../core/views.js'
 import { addExamples, addGroup, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
-import { EXIT } from '../exit-codes.js'
 import { type ActorFlags, addByOption, byOption } from '../input/actor.js'
-import { collect, duration, durationOrUnlimited, given, wholeNumber } from '../input/arguments.js'
+import {
+  collect,
+  type DurationOrUnlimited,
+  duration,
+  durationOrUnlimited,
+  limitOf,
+  wholeNumber,
+} from '../input/arguments.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../input/connection.js'
+import { addQueueFlowOptions, mergeQueueFlow, type QueueFlowFlags } from '../input/flow-flags.js'
+import { findQueue, requireQueues } from '../input/queue-names.js'
 import { lacksWorker, QUEUE_COLUMNS, rateText } from '../output/columns.js'
+import { queueFlowFacts } from '../output/flow.js'
 import { type Fact, factLines } from '../output/job.js'
 import { writeJson } from '../output/json.js'
 import { addTableOptions, type ListFlags, printListing } from '../output/table.js'
 import { visible } from '../output/terminal.js'
 import { spanText } from '../output/times.js'
+import { whatHolds } from '../queue-holds.js'
 
 export function addQueues(parent: Command, cli: Cli): void {
   addGroup(parent, cli, {
     name: 'queues',
     summary: 'look at queues, pause them, set their limits',
-    description: 'Look at queues, pause them, and set the limits of their jobs.',
+    description: 'Look at queues, pause them, and set the limits of their jobs and their flow control.',
     examples: [
       ['holdfast queues list', 'how many jobs each has, and how many workers'],
       ['holdfast queues pause mail', 'no worker claims from it until it is resumed'],
@@ -69,10 +78,13 @@ function addShow(parent: Command, cli: Cli): void {
   const command = parent
     .command('show')
     .summary('show one queue')
-    .description('Shows one queue: its counts and rates, the limits it sets for its jobs, the workers that serve it.')
+    .description(
+      'Shows one queue: its counts and rates, the limits it sets for its jobs, its flow control and what holds it up now, the ' +
+        'workers that serve it.',
+    )
     .argument('<queue>', 'its name')
     .action((name: string, flags: StoreFlags) => show(cli, name, flags))
-  addStoreOptions(command, { json: 'print { queue, stats, workers } as JSON' })
+  addStoreOptions(command, { json: 'print { queue, stats, workers, holds } as JSON' })
   addExamples(command, [
     ['holdfast queues show mail', 'everything about it'],
     ["holdfast queues show mail --json | jq '.stats.oldestAgeS'", 'one number for a script'],
@@ -85,12 +97,19 @@ async function show(cli: Cli, name: string, flags: StoreFlags): Promise<void> {
     const queue = known ?? findQueue((await holdfast.overview()).queues, name)
     const stats = await holdfast.stats(name)
     const workers = (await holdfast.workers()).filter(({ queues }) => queues.includes(name))
-    if (flags.json === true) writeJson(cli, { queue, stats, workers })
-    else for (const line of describe(cli, queue, stats, workers)) cli.stdout.line(line)
+    const holds = await whatHolds(holdfast, queue, stats)
+    if (flags.json === true) writeJson(cli, { queue, stats, workers, holds })
+    else for (const line of describe(cli, queue, { stats, workers, holds })) cli.stdout.line(line)
   })
 }
 
-function describe({ stdout }: Cli, queue: QueueOverview, stats: QueueStats, workers: readonly WorkerView[]): string[] {
+interface Around {
+  readonly stats: QueueStats
+  readonly workers: readonly WorkerView[]
+  readonly holds: readonly string[]
+}
+
+function describe({ stdout }: Cli, queue: QueueOverview, { stats, workers, holds }: Around): string[] {
   const state = queue.paused ? stdout.style('yellow', 'paused') : stdout.style('green', 'active')
   const count = (number: number) => `${stats.isExact ? '' : 'about '}${number.toLocaleString('en')}`
   const oldest = stats.ready === 0 ? '' : `, the oldest for ${spanText(stats.oldestAgeS * 1_000)}`
@@ -101,13 +120,14 @@ function describe({ stdout }: Cli, queue: QueueOverview, stats: QueueStats, work
     ['rates', `${rateText(rates.enqueued)} in, ${rateText(rates.succeeded)} done, ${rateText(rates.failed)} failed`],
     ['attempts', `99 % of jobs need at most ${stats.attemptsP99}`],
     ...settingFacts(queue.settings),
+    ...holds.map((line, index): Fact => [index === 0 ? 'held up by' : '', line]),
     ['workers', `${queue.workers} live, ${queue.slots} slots`],
     ...workers.map(({ id, running, concurrency }): Fact => ['', `${id}, ${running} of ${concurrency} slots busy`]),
   ]
   return [`${stdout.style('bold', visible(queue.name))}  ${state}`, ...factLines(stdout, facts, 12)]
 }
 
-function settingFacts({ limits, retentionMs }: QueueSettings): readonly Fact[] {
+function settingFacts({ limits, retentionMs, flow }: QueueSettings): readonly Fact[] {
   const { maxAttempts, timeoutMs, maxAgeMs, retry } = limits
   const span = (ms: number | null | undefined) => (ms === null ? 'unlimited' : ms === undefined ? null : spanText(ms))
   return [
@@ -116,6 +136,7 @@ function settingFacts({ limits, retentionMs }: QueueSettings): readonly Fact[] {
     ['max age', span(maxAgeMs)],
     ['retry', retry === undefined ? null : retryText(retry)],
     ['retention', span(retentionMs)],
+    ...queueFlowFacts(flow),
   ]
 }
 
@@ -162,7 +183,7 @@ function addResume(parent: Command, cli: Cli): void {
 
 async function setPaused(cli: Cli, queues: readonly string[], flags: ChangeFlags, paused: boolean): Promise<void> {
   await withStore(flags, { mustExist: true }, async (holdfast) => {
-    await requireQueues(holdfast, queues, flags)
+    if (flags.create !== true) await requireQueues(holdfast, queues)
     for (const queue of queues) {
       if (paused) await holdfast.pause(queue, byOption(flags))
       else await holdfast.resume(queue, byOption(flags))
@@ -172,10 +193,10 @@ async function setPaused(cli: Cli, queues: readonly string[], flags: ChangeFlags
   })
 }
 
-interface SetFlags extends ChangeFlags {
+interface SetFlags extends ChangeFlags, QueueFlowFlags {
   readonly maxAttempts?: number
-  readonly timeout?: Duration | null
-  readonly maxAge?: Duration | null
+  readonly timeout?: DurationOrUnlimited
+  readonly maxAge?: DurationOrUnlimited
   readonly backoff?: Backoff
   readonly backoffBase?: Duration
   readonly backoffCap?: Duration
@@ -194,8 +215,11 @@ const SETTINGS_TYPED = SETTINGS.map(typed).join(', ')
 function addSet(parent: Command, cli: Cli): void {
   const command = parent
     .command('set')
-    .summary('set the limits of the jobs of a queue')
-    .description('Sets limits for the jobs of a queue that have none of their own. Settings that are not named stay.')
+    .summary('set the limits of the jobs of a queue, and its flow control')
+    .description(
+      'Sets limits for the jobs of a queue that have none of their own, and flow control: how many jobs of it and of each of ' +
+        'its groups run and start, and how many may wait. Settings that are not named stay.',
+    )
     .argument('<queue>', 'its name')
     .option('--max-attempts <number>', 'how often a job is tried', wholeNumber)
     .option('--timeout <duration>', 'how long one attempt may run, or `unlimited`', durationOrUnlimited)
@@ -212,21 +236,25 @@ function addSet(parent: Command, cli: Cli): void {
   // Commander's default is true. Here undefined means that --no-jitter was not given.
   command.setOptionValueWithSource('jitter', undefined, 'default')
   addByOption(command).option(...CREATE_OPTION)
+  addQueueFlowOptions(command)
   addStoreOptions(command, { json: 'print { queue } as JSON' })
   addExamples(command, [
     ['holdfast queues set mail --max-attempts 5 --timeout 30s', 'for every job without limits of its own'],
     ['holdfast queues set mail --backoff fixed --backoff-base 10s', 'try again every ten seconds'],
     ['holdfast queues set mail --unset timeout', 'back to the default'],
+    ['holdfast queues set mail --concurrency 50 --rate 500/s --group-concurrency 2', 'flow control'],
+    ['holdfast queues set mail --rate none', 'without a rate again'],
   ])
 }
 
 async function set(cli: Cli, name: string, flags: SetFlags): Promise<void> {
   const unset = (flags.unset ?? []).map(readSetting)
   await withStore(flags, { mustExist: true }, async (holdfast) => {
-    await requireQueues(holdfast, [name], flags)
+    if (flags.create !== true) await requireQueues(holdfast, [name])
     const known = (await holdfast.queues()).find((queue) => queue.name === name)
     const options = merge(known?.settings ?? { limits: {} }, flags, unset)
-    await holdfast.setQueue(name, options, byOption(flags))
+    const flow = mergeQueueFlow(known?.settings.flow, flags)
+    await holdfast.setQueue(name, { ...options, ...flow }, byOption(flags))
     const queue = (await holdfast.queues()).find((candidate) => candidate.name === name)
     if (flags.json === true) writeJson(cli, { queue })
     else cli.stderr.line(`queue ${name}: ${settingsText(queue!.settings)}`)
@@ -241,7 +269,9 @@ function settingsText(settings: QueueSettings): string {
 function readSetting(text: string): Setting {
   const setting = SETTINGS.find((candidate) => typed(candidate) === text)
   if (setting !== undefined) return setting
-  throw new CliError(`--unset must be one of ${SETTINGS_TYPED}, got ${JSON.stringify(text)}`, { exitCode: EXIT.usage })
+  throw new CliError(`--unset must be one of ${SETTINGS_TYPED}, got ${JSON.stringify(text)}`, {
+    hint: 'flow control is taken away with `none`, as in --rate none',
+  })
 }
 
 /** The settings of the queue, changed by the flags. */
@@ -253,8 +283,8 @@ function merge({ limits, retentionMs }: QueueSettings, flags: SetFlags, unset: r
   const retry = { ...kept, ...changed }
   const all: Record<Setting, unknown> = {
     maxAttempts: flags.maxAttempts ?? limits.maxAttempts,
-    timeout: flags.timeout === undefined ? limits.timeoutMs : flags.timeout,
-    maxAge: flags.maxAge === undefined ? limits.maxAgeMs : flags.maxAge,
+    timeout: flags.timeout === undefined ? limits.timeoutMs : limitOf(flags.timeout),
+    maxAge: flags.maxAge === undefined ? limits.maxAgeMs : limitOf(flags.maxAge),
     retry: Object.keys(retry).length === 0 ? undefined : retry,
     retention: flags.retention ?? retentionMs,
   }
@@ -287,35 +317,4 @@ async function remove(cli: Cli, queues: readonly string[], flags: ChangeFlags): 
     }
     if (flags.json === true) writeJson(cli, { removed: queues })
   })
-}
-
-/** Raises for the first of these queues that does not exist, before any is changed. With --create none must exist. */
-async function requireQueues(
-  holdfast: Holdfast,
-  names: readonly string[],
-  { create }: Pick<ChangeFlags, 'create'> = {},
-): Promise<void> {
-  if (create === true) return
-  const queues = await holdfast.queues()
-  for (const name of names) findQueue(queues, name)
-}
-
-/** The queue of that name; raises, with exit code 3 and the closest name, when there is none. */
-function findQueue<Queue extends { readonly name: string }>(queues: readonly Queue[], name: string): Queue {
-  const queue = queues.find((candidate) => candidate.name === name)
-  if (queue !== undefined) return queue
-  const names = queues.map((candidate) => candidate.name)
-  throw new CliError(`there is no queue ${JSON.stringify(name)}`, {
-    exitCode: EXIT.notFound,
-    hint: hintFor(name, names),
-  })
-}
-
-const NAMES_MAX = 10
-
-function hintFor(name: string, names: readonly string[]): string {
-  if (names.length === 0) return 'this store has no queue yet'
-  const meant = closest(name, names)
-  if (meant !== null) return `did you mean ${meant}? \`holdfast queues list\` shows all of them`
-  return `there are ${names.slice(0, NAMES_MAX).join(', ')}${names.length > NAMES_MAX ? ', …' : ''}`
 }

@@ -5,11 +5,18 @@ import { defineJob } from '../../client/define-job.js'
 import type { ScheduleOptions, ScheduleStatus } from '../../client/schedules.js'
 import { parseCron } from '../../core/cron.js'
 import type { Duration } from '../../core/duration.js'
+import { given } from '../../core/given.js'
 import { addExamples, addGroup, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
-import { EXIT } from '../exit-codes.js'
 import { type ActorFlags, addByOption, byOption } from '../input/actor.js'
-import { collect, duration, durationOrUnlimited, given, wholeNumber } from '../input/arguments.js'
+import {
+  collect,
+  type DurationOrUnlimited,
+  duration,
+  durationOrUnlimited,
+  limitOf,
+  wholeNumber,
+} from '../input/arguments.js'
 import { addYesOption, type ConfirmFlags, confirm } from '../input/confirm.js'
 import { addStoreOptions, type StoreFlags, withStore } from '../input/connection.js'
 import { shortId } from '../input/ids.js'
@@ -42,7 +49,7 @@ interface AddFlags extends StoreFlags, ActorFlags {
   readonly catchUpMax?: number
   readonly overlap?: string
   readonly maxAttempts?: number
-  readonly timeout?: Duration | null
+  readonly timeout?: DurationOrUnlimited
   readonly maxAge?: Duration
 }
 
@@ -101,7 +108,20 @@ async function add(cli: Cli, { name, cron, type, payload: text }: Asked, flags: 
   const { zone, queue, priority, tag: tags, catchUp, catchUpMax, overlap, maxAttempts, timeout, maxAge } = flags
   const payload = text === undefined ? undefined : await readPayload(text)
   const options = given({
-    ...{ cron, payload, zone, queue, priority, tags, catchUp, catchUpMax, overlap, maxAttempts, timeout, maxAge },
+    ...{
+      cron,
+      payload,
+      zone,
+      queue,
+      priority,
+      tags,
+      catchUp,
+      catchUpMax,
+      overlap,
+      maxAttempts,
+      timeout: limitOf(timeout),
+      maxAge,
+    },
   })
   await withStore(flags, { mustExist: false }, async (holdfast) => {
     const known = (await holdfast.schedules()).find((schedule) => schedule.name === name && schedule.type === type)
@@ -209,10 +229,10 @@ interface Times {
 
 async function next(cli: Cli, name: string | undefined, flags: NextFlags): Promise<void> {
   if ((name === undefined) === (flags.cron === undefined)) {
-    throw new CliError("give either a schedule's name or --cron", { exitCode: EXIT.usage })
+    throw new CliError("give either a schedule's name or --cron")
   }
   if (flags.count < 1 || flags.count > COUNT_MAX) {
-    throw new CliError(`--count must be from 1 to ${COUNT_MAX}, got ${flags.count}`, { exitCode: EXIT.usage })
+    throw new CliError(`--count must be from 1 to ${COUNT_MAX}, got ${flags.count}`)
   }
   const found = name === undefined ? timesOf(flags) : await timesOfSchedule(name, flags)
   if (flags.json === true) writeJson(cli, found)
@@ -220,14 +240,7 @@ async function next(cli: Cli, name: string | undefined, flags: NextFlags): Promi
 }
 
 function timesOf({ cron = '', zone = 'UTC', count }: NextFlags): Times {
-  const parsed = parseCron(cron, zone)
-  const times: Date[] = []
-  for (let ms: number | null = Date.now(); times.length < count; ) {
-    ms = parsed.next(ms)
-    if (ms === null) break
-    times.push(new Date(ms))
-  }
-  return { cron, zone, times }
+  return { cron, zone, times: parseCron(cron, zone).following(Date.now(), count) }
 }
 
 function timesOfSchedule(name: string, flags: NextFlags): Promise<Times> {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { checkWhole } from '../../core/check.js'
 import type { Duration } from '../../core/duration.js'
+import { given } from '../../core/given.js'
 import { hostCheck, isLoopback } from '../../core/hosts.js'
 import { KEY_SCOPES, type KeyScope } from '../../core/operating.js'
 import type { Listening, Server } from '../../server/index.js'
@@ -11,13 +12,13 @@ import { PROXY_SECRET_HEADER, resolveOptions, type ServerOptions, type TrustedPr
 import { addExamples, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
-import { collectNames, duration, given, names, wholeNumber } from '../input/arguments.js'
+import { collectNames, duration, names, wholeNumber } from '../input/arguments.js'
 import {
   addStoreOptions,
   type ChosenStore,
   chooseStore,
+  environmentOptions,
   openStore,
-  environmentOption as option,
   type StoreFlags,
 } from '../input/connection.js'
 import { Lifetime } from '../lifetime.js'
@@ -70,38 +71,31 @@ export function addServer(parent: Command, cli: Cli): void {
 }
 
 function addServerOptions(command: Command): void {
+  const add = environmentOptions(command)
+  add('--host <address>', 'where to listen (default: localhost, both 127.0.0.1 and ::1)')
+  add('--port <port>', `the port, or 0 for any free one (default: ${PORT_DEFAULT})`, wholeNumber)
+  add(
+    '--allow-host <names>',
+    'a host name it answers to besides localhost, such as queue.example.com; may be repeated',
+    collectNames,
+  )
+  add('--base-path <path>', 'the path a proxy serves it under, such as /queue (default: /)')
+  command.option(
+    '--api-keys',
+    'people and programs sign in with API keys of the store: this or another way is needed to listen beyond this machine',
+  )
+  add('--token-file <file>', 'a file with a token that allows everything, or HOLDFAST_TOKEN')
+  add('--trust-proxy <addresses>', 'proxies that authenticate users, such as 10.0.0.7 or 10.0.0.0/8', names)
+  add(
+    '--proxy-secret-file <file>',
+    `a file with the secret they send in ${PROXY_SECRET_HEADER}, or HOLDFAST_PROXY_SECRET; needed with --trust-proxy`,
+  )
+  add('--proxy-header <name>', 'the header with the user (default: x-forwarded-user)')
+  add('--proxy-scope <scopes>', `what their users may do: ${KEY_SCOPES.join(', ')} (default: read)`, names)
+  command.option('--read-only', 'refuse every change, and do no upkeep')
+  add('--environment <name>', 'shown on every page, so that production is not taken for staging')
+  add('--session <duration>', 'how long a sign-in lasts (default: 12h)', duration)
   command
-    .addOption(option('--host <address>', 'where to listen (default: localhost, both 127.0.0.1 and ::1)'))
-    .addOption(option('--port <port>', `the port, or 0 for any free one (default: ${PORT_DEFAULT})`, wholeNumber))
-    .addOption(
-      option(
-        '--allow-host <names>',
-        'a host name it answers to besides localhost, such as queue.example.com; may be repeated',
-        collectNames,
-      ),
-    )
-    .addOption(option('--base-path <path>', 'the path a proxy serves it under, such as /queue (default: /)'))
-    .option(
-      '--api-keys',
-      'people and programs sign in with API keys of the store: this or another way is needed to listen beyond this machine',
-    )
-    .addOption(option('--token-file <file>', 'a file with a token that allows everything, or HOLDFAST_TOKEN'))
-    .addOption(
-      option('--trust-proxy <addresses>', 'proxies that authenticate users, such as 10.0.0.7 or 10.0.0.0/8', names),
-    )
-    .addOption(
-      option(
-        '--proxy-secret-file <file>',
-        `a file with the secret they send in ${PROXY_SECRET_HEADER}, or HOLDFAST_PROXY_SECRET; needed with --trust-proxy`,
-      ),
-    )
-    .addOption(option('--proxy-header <name>', 'the header with the user (default: x-forwarded-user)'))
-    .addOption(
-      option('--proxy-scope <scopes>', `what their users may do: ${KEY_SCOPES.join(', ')} (default: read)`, names),
-    )
-    .option('--read-only', 'refuse every change, and do no upkeep')
-    .addOption(option('--environment <name>', 'shown on every page, so that production is not taken for staging'))
-    .addOption(option('--session <duration>', 'how long a sign-in lasts (default: 12h)', duration))
     .addOption(signInFileOption())
     .option('--api-only', 'serve the API without the dashboard')
     .option('--insecure-no-auth', 'allow everything to everybody who can reach it')
@@ -143,7 +137,7 @@ async function serve(cli: Cli, flags: ServerFlags): Promise<void> {
 }
 
 function listen(server: Server, { host, port = PORT_DEFAULT }: ServerFlags): Promise<Listening> {
-  const place = { port, ...(host === undefined ? {} : { host }) }
+  const place = { port, ...given({ host }) }
   return atPort(place, () => server.listen(place))
 }
 
@@ -227,36 +221,28 @@ function readProxy({ trustProxy, proxySecretFile, proxyHeader, proxyScope }: Ser
   if (trustProxy !== undefined) {
     const unknown = proxyScope?.find((scope) => !KEY_SCOPES.includes(scope))
     if (unknown !== undefined) {
-      throw new CliError(`--proxy-scope must be one of ${KEY_SCOPES.join(', ')}, got ${JSON.stringify(unknown)}`, {
-        exitCode: EXIT.usage,
-      })
+      throw new CliError(`--proxy-scope must be one of ${KEY_SCOPES.join(', ')}, got ${JSON.stringify(unknown)}`)
     }
     const secret = readSecret("proxy's secret", proxySecretFile, process.env.HOLDFAST_PROXY_SECRET)
     if (secret === null) {
       throw new CliError(
         '--trust-proxy needs a secret that the proxy sends: every other program on its machine has the same address',
         {
-          exitCode: EXIT.usage,
           hint: `write \`openssl rand -base64 32\` into a file, give it with --proxy-secret-file, and have the proxy send it in ${PROXY_SECRET_HEADER}`,
         },
       )
     }
-    const scopes = proxyScope === undefined ? {} : { scopes: proxyScope }
-    return { peers: trustProxy, secret, header: proxyHeader ?? 'x-forwarded-user', ...scopes }
+    return { peers: trustProxy, secret, header: proxyHeader ?? 'x-forwarded-user', ...given({ scopes: proxyScope }) }
   }
   if (proxySecretFile === undefined && proxyHeader === undefined && proxyScope === undefined) return null
   throw new CliError(
     '--proxy-secret-file, --proxy-header and --proxy-scope are about proxies: give their addresses with --trust-proxy',
-    {
-      exitCode: EXIT.usage,
-    },
   )
 }
 
 function checkReach(host: string, hasChosenAuth: boolean): void {
   if (isLoopback(host) || hasChosenAuth) return
   throw new CliError(`to listen on ${host} the server needs a way to sign in`, {
-    exitCode: EXIT.usage,
     hint: '--api-keys (make one with `holdfast keys create`), --token-file, --trust-proxy, or --insecure-no-auth to allow everything to everybody',
   })
 }

@@ -2,14 +2,19 @@
 
 import type { Command } from 'commander'
 import type { Duration } from '../../core/duration.js'
-import type { QueueStats, WorkerView } from '../../core/job.js'
+import { queueLimitName } from '../../core/flow/job-flow.js'
+import type { LimitView } from '../../core/flow/views.js'
+import { given } from '../../core/given.js'
 import type { QueueOverview, SeriesPoint } from '../../core/operating.js'
+import type { QueueStats, WorkerView } from '../../core/views.js'
 import { addExamples, type Cli } from '../command.js'
 import { duration } from '../input/arguments.js'
 import { addStoreOptions, withStore } from '../input/connection.js'
 import { isLive, QUEUE_COLUMNS } from '../output/columns.js'
+import { byUrgency, isHolding, standingOf } from '../output/flow.js'
 import { writeJson } from '../output/json.js'
 import { addTableOptions, type ListFlags, printListing } from '../output/table.js'
+import { visible } from '../output/terminal.js'
 import { spanText } from '../output/times.js'
 
 interface StatsFlags extends ListFlags {
@@ -23,12 +28,12 @@ export function addStats(parent: Command, cli: Cli): void {
     .summary('show how many jobs are in which state')
     .description(
       'Shows how many unfinished and dead jobs each queue has, how long the oldest ready job has waited, the live workers, ' +
-        'and the rates of the last minute. With --since also what happened in that time.',
+        'the rates of the last minute, and limits that keep jobs from starting. With --since also what happened in that time.',
     )
     .option('--queue <name>', 'only this queue')
     .option('--since <duration>', 'also sum up this long, from 10s to 3d', duration)
     .action((flags: StatsFlags) => stats(cli, flags))
-  addStoreOptions(command, { json: 'print { total, queues, happened } as JSON' })
+  addStoreOptions(command, { json: 'print { total, queues, happened, limits } as JSON' })
   addTableOptions(command, QUEUE_COLUMNS)
   addExamples(command, [
     ['holdfast stats', 'every queue'],
@@ -45,11 +50,10 @@ async function stats(cli: Cli, flags: StatsFlags): Promise<void> {
     const rows = queues
       .filter(({ name }) => queue === undefined || name === queue)
       .sort((one, other) => one.name.localeCompare(other.name))
-    const points =
-      since === undefined ? null : await holdfast.series({ since, ...(queue === undefined ? {} : { queue }) })
-    const happened = points === null ? null : sumUp(points)
+    const holding = holdingOf(await holdfast.limits(), queue)
+    const happened = since === undefined ? null : sumUp(await holdfast.series({ since, ...given({ queue }) }))
     if (flags.json === true) {
-      writeJson(cli, { total, queues: rows, happened })
+      writeJson(cli, { total, queues: rows, happened, limits: holding })
       return
     }
     const shown =
@@ -57,8 +61,29 @@ async function stats(cli: Cli, flags: StatsFlags): Promise<void> {
     const empty =
       queue === undefined ? 'there is no queue yet: `holdfast enqueue` makes one' : `there is no queue ${queue}`
     printListing(cli, flags, { name: 'queues', rows: shown, columns: QUEUE_COLUMNS, empty })
-    if (happened !== null && flags.jsonl !== true) cli.stdout.line(happenedText(happened))
+    if (flags.jsonl === true) return
+    if (happened !== null) cli.stdout.line(happenedText(happened))
+    tellHolding(cli, holding)
   })
+}
+
+const HOLDING_MAX = 5
+
+/** The limits that keep jobs from starting, the worst first; of one queue its own alone. */
+function holdingOf(limits: readonly LimitView[], queue: string | undefined): readonly LimitView[] {
+  const nowMs = Date.now()
+  return byUrgency(limits, nowMs).filter(
+    (limit) => isHolding(limit, nowMs) && (queue === undefined || limit.name === queueLimitName(queue)),
+  )
+}
+
+function tellHolding({ stderr }: Cli, limits: readonly LimitView[]): void {
+  for (const limit of limits.slice(0, HOLDING_MAX)) {
+    const { state, why } = standingOf(limit, Date.now())
+    stderr.line(`${stderr.style('yellow', 'limited:')} ${visible(limit.name)} ${state}: ${why}`)
+  }
+  const rest = limits.length - HOLDING_MAX
+  if (rest > 0) stderr.line(`and ${rest} more: \`holdfast limits list\` shows all of them`)
 }
 
 /** All queues as one row. */
@@ -81,33 +106,23 @@ function everyQueue(total: QueueStats, rows: readonly QueueOverview[], everyone:
   }
 }
 
-interface Happened {
+const COUNTED = ['enqueued', 'succeeded', 'failed', 'retried', 'dead', 'cancelled', 'rescued'] as const
+
+interface Happened extends Readonly<Record<(typeof COUNTED)[number], number>> {
   readonly since: Date | null
-  readonly enqueued: number
-  readonly succeeded: number
-  readonly failed: number
-  readonly retried: number
-  readonly dead: number
-  readonly cancelled: number
-  readonly rescued: number
   /** How long an attempt ran on average; null when none ended. */
   readonly runMsMean: number | null
 }
 
 function sumUp(points: readonly SeriesPoint[]): Happened {
-  const sum = (of: (point: SeriesPoint) => number) => points.reduce((all, point) => all + of(point), 0)
-  const claimed = sum((point) => point.claimed)
-  return {
-    since: points[0]?.at ?? null,
-    enqueued: sum(({ enqueued }) => enqueued),
-    succeeded: sum(({ succeeded }) => succeeded),
-    failed: sum(({ failed }) => failed),
-    retried: sum(({ retried }) => retried),
-    dead: sum(({ dead }) => dead),
-    cancelled: sum(({ cancelled }) => cancelled),
-    rescued: sum(({ rescued }) => rescued),
-    runMsMean: claimed === 0 ? null : sum(({ runMsTotal }) => runMsTotal) / claimed,
-  }
+  const sum = (name: (typeof COUNTED)[number] | 'claimed' | 'runMsTotal') =>
+    points.reduce((all, point) => all + point[name], 0)
+  const counts = Object.fromEntries(COUNTED.map((name) => [name, sum(name)])) as Record<
+    (typeof COUNTED)[number],
+    number
+  >
+  const claimed = sum('claimed')
+  return { since: points[0]?.at ?? null, ...counts, runMsMean: claimed === 0 ? null : sum('runMsTotal') / claimed }
 }
 
 function happenedText({ since, runMsMean, ...counts }: Happened): string {

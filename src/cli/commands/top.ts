@@ -3,14 +3,16 @@
 import type { Command } from 'commander'
 import type { Duration } from '../../core/duration.js'
 import { isHoldfastError } from '../../core/errors.js'
-import type { WorkerView } from '../../core/job.js'
+import type { LimitView } from '../../core/flow/views.js'
 import type { DeadGroup, Depth, Overview, QueueOverview, SeriesPoint } from '../../core/operating.js'
+import type { WorkerView } from '../../core/views.js'
 import type { Holdfast } from '../../holdfast.js'
 import { addExamples, type Cli } from '../command.js'
 import { everyOption } from '../input/arguments.js'
 import { addStoreOptions, chooseStore, type StoreFlags, withStore } from '../input/connection.js'
 import { pollUntil, readingLifetime } from '../lifetime.js'
 import { errorText, isLive, lacksWorker, QUEUE_COLUMNS, rateText, WORKER_COLUMNS } from '../output/columns.js'
+import { byUrgency as byLimitUrgency, isHolding, limitColumns } from '../output/flow.js'
 import { writeJson } from '../output/json.js'
 import { Screen } from '../output/screen.js'
 import { type Column, tableLines } from '../output/table.js'
@@ -29,13 +31,13 @@ export function addTop(parent: Command, cli: Cli): void {
     .command('top')
     .summary('watch the store live')
     .description(
-      'Shows queues, rates, workers and the errors of dead jobs, and updates them until q or Ctrl-C. Where stdout is not a ' +
+      'Shows queues, rates, limits that hold jobs up, workers and the errors of dead jobs, and updates them until q or Ctrl-C. Where stdout is not a ' +
         'terminal, or with --json, it prints one frame.',
     )
     .addOption(everyOption())
     .option('--once', 'print one frame, also in a terminal')
     .action((flags: TopFlags) => top(cli, flags))
-  addStoreOptions(command, { json: 'print { overview, workers, groups, series } once, as JSON' })
+  addStoreOptions(command, { json: 'print { overview, workers, groups, series, limits } once, as JSON' })
   addExamples(command, [
     ['holdfast top', 'live; q quits'],
     ['holdfast top --every 5s --url postgres://app@db/shop', 'another store, less often'],
@@ -59,6 +61,7 @@ async function read(holdfast: Holdfast): Promise<Snapshot> {
     workers: await holdfast.workers(),
     groups: await holdfast.deadGroups({ limit: 5 }),
     series: await holdfast.series({ since: '15m', step: '10s' }),
+    limits: holdingLimits(await holdfast.limits()),
   }
 }
 
@@ -126,20 +129,24 @@ interface Snapshot {
   readonly groups: readonly DeadGroup[]
   /** Of the last 15 minutes, oldest first. */
   readonly series: readonly SeriesPoint[]
+  /** Those that keep jobs from starting, the worst first. */
+  readonly limits: readonly LimitView[]
+}
+
+function holdingLimits(limits: readonly LimitView[]): readonly LimitView[] {
+  const nowMs = Date.now()
+  return byLimitUrgency(limits, nowMs).filter((limit) => isHolding(limit, nowMs))
 }
 
 const QUEUES_MIN = 5
 const WORKERS_MAX = 8
 const GROUPS_MAX = 5
+const LIMITS_MAX = 6
 
 const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
-  { name: 'group', text: ({ fingerprint }) => fingerprint.slice(0, 8) },
+  { name: 'fingerprint', text: ({ fingerprint }) => fingerprint.slice(0, 8) },
   { name: 'dead', text: ({ count }) => count.toLocaleString('en'), side: 'right', format: () => 'red' },
-  {
-    name: 'error',
-    text: ({ error }) => errorText(error) ?? '(no error)',
-    isLong: true,
-  },
+  { name: 'error', text: ({ error }) => errorText(error) ?? '(no error)', isLong: true },
 ]
 
 const TITLE_WIDTH_MIN = 28
@@ -156,9 +163,12 @@ function frameLines(
   { store, rows }: { readonly store: string; readonly rows: number | null },
 ): string[] {
   const { overview, groups, series } = snapshot
+  const limits = snapshot.limits.slice(0, LIMITS_MAX)
   const workers = [...snapshot.workers].sort((one, other) => other.running - one.running).slice(0, WORKERS_MAX)
   const queues = [...overview.queues].sort(byUrgency)
+  const columns = limitColumns(overview.nowMs).filter(({ isExtra }) => isExtra !== true)
   const below = [
+    ...section(out, 'limits that hold jobs up', tableLines(out, limits, columns), limits.length),
     ...section(out, 'workers', tableLines(out, workers, WORKERS), workers.length),
     ...section(out, 'dead, by error', tableLines(out, groups.slice(0, GROUPS_MAX), GROUP_COLUMNS), groups.length),
   ]

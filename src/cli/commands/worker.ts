@@ -6,23 +6,24 @@ import type { Command } from 'commander'
 import { checkWhole } from '../../core/check.js'
 import type { Duration } from '../../core/duration.js'
 import type { Emit } from '../../core/events.js'
+import { given } from '../../core/given.js'
 import { hostCheck } from '../../core/hosts.js'
 import type { Holdfast } from '../../holdfast.js'
-import { type HostOptions, resolveHostOptions } from '../../host/options.js'
+import { type HostOptions, type HostSettings, resolveHostOptions } from '../../host/options.js'
 import type { MetricsServer } from '../../metrics/serve.js'
 import { attributeUncaught } from '../../worker/current-job.js'
 import { resolveWorkerOptions, type WorkerOptions } from '../../worker/options.js'
 import { addExamples, type Cli } from '../command.js'
 import { CliError } from '../errors.js'
-import { EXIT } from '../exit-codes.js'
-import { duration, durationOrUnlimited, names, wholeNumber } from '../input/arguments.js'
 import {
-  addStoreOptions,
-  chooseStore,
-  openStore,
-  environmentOption as option,
-  type StoreFlags,
-} from '../input/connection.js'
+  type DurationOrUnlimited,
+  duration,
+  durationOrUnlimited,
+  limitOf,
+  names,
+  wholeNumber,
+} from '../input/arguments.js'
+import { addStoreOptions, chooseStore, environmentOptions, openStore, type StoreFlags } from '../input/connection.js'
 import { loadHandlers } from '../input/handler-module.js'
 import { Lifetime } from '../lifetime.js'
 import { addLogOptions, type Log, type LogFlags, openLog } from '../output/log.js'
@@ -33,7 +34,7 @@ interface WorkerFlags extends StoreFlags, LogFlags {
   readonly concurrency?: number
   readonly claimBatch?: number
   readonly visibilityTimeout?: Duration
-  readonly drainTimeout?: Duration | null
+  readonly drainTimeout?: DurationOrUnlimited
   readonly processes?: number
   readonly childMemory?: number
   readonly childJobs?: number
@@ -52,36 +53,8 @@ export function addWorker(parent: Command, cli: Cli): void {
         'without counting their attempt, and exits with 0. A second signal exits immediately, with 143 or 130.',
     )
     .argument('<module>', 'a JavaScript file, or TypeScript with tsx beside it or Node 22.18 or later')
-    .addOption(
-      option('--queues <names>', 'the queues it serves, comma-separated (default: those of the handlers)', names),
-    )
-    .addOption(option('--concurrency <number>', 'how many jobs run concurrently (default: 10)', wholeNumber))
-    .addOption(option('--claim-batch <number>', 'how many jobs one claim takes at most (default: 500)', wholeNumber))
-    .addOption(
-      option('--visibility-timeout <duration>', 'the lease of a job, extended while it runs (default: 30s)', duration),
-    )
-    .addOption(option('--processes <number>', 'run the handlers in child processes (default: none)', wholeNumber))
-    .addOption(option('--child-memory <MiB>', 'the memory of one child (default: 512)', wholeNumber))
-    .addOption(option('--child-jobs <number>', 'replace a child after so many jobs (default: never)', wholeNumber))
-    .addOption(
-      option(
-        '--drain-timeout <duration>',
-        'how long running jobs may finish after a signal, or `unlimited` (default: 15s)',
-        durationOrUnlimited,
-      ),
-    )
-    .addOption(
-      option(
-        '--metrics-port <port>',
-        'serve Prometheus metrics on this port, at /metrics (default: none)',
-        wholeNumber,
-      ),
-    )
-    .addOption(option('--metrics-host <address>', 'the address of that port (default: 127.0.0.1)'))
-    .addOption(
-      option('--metrics-allow-host <names>', 'host names it answers to besides addresses and localhost', names),
-    )
     .action((module: string, flags: WorkerFlags) => work(cli, module, flags))
+  addWorkerOptions(command)
   addLogOptions(command)
   addStoreOptions(command, { json: 'print events of jobs on stdout, one a line, instead of the log' })
   addExamples(command, [
@@ -97,6 +70,25 @@ export function addWorker(parent: Command, cli: Cli): void {
   ])
 }
 
+function addWorkerOptions(command: Command): void {
+  const add = environmentOptions(command)
+  add('--queues <names>', 'the queues it serves, comma-separated (default: those of the handlers)', names)
+  add('--concurrency <number>', 'how many jobs run concurrently (default: 10)', wholeNumber)
+  add('--claim-batch <number>', 'how many jobs one claim takes at most (default: 500)', wholeNumber)
+  add('--visibility-timeout <duration>', 'the lease of a job, extended while it runs (default: 30s)', duration)
+  add('--processes <number>', 'run the handlers in child processes (default: none)', wholeNumber)
+  add('--child-memory <MiB>', 'the memory of one child (default: 512)', wholeNumber)
+  add('--child-jobs <number>', 'replace a child after this number of jobs (default: never)', wholeNumber)
+  add(
+    '--drain-timeout <duration>',
+    'how long running jobs may finish after a signal, or `unlimited` (default: 15s)',
+    durationOrUnlimited,
+  )
+  add('--metrics-port <port>', 'serve Prometheus metrics on this port, at /metrics (default: none)', wholeNumber)
+  add('--metrics-host <address>', 'the address of that port (default: 127.0.0.1)')
+  add('--metrics-allow-host <names>', 'host names it answers to besides addresses and localhost', names)
+}
+
 async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void> {
   const lifetime = new Lifetime(cli, { signals: ['SIGINT', 'SIGTERM'], onUncaught: attributeUncaught })
   const handlers = await loadHandlers(module)
@@ -104,7 +96,7 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
   const settings = resolveWorkerOptions(readOptions(flags, handlers))
   const { queues, concurrency } = settings
   const hostOptions = readHostOptions(flags, module)
-  resolveHostOptions(hostOptions, settings)
+  checkChildFlags(flags, resolveHostOptions(hostOptions, settings))
   checkMetricsFlags(flags)
   const types = handlers.map(({ definition }) => definition.type)
   const log = await openLog(cli, flags, types)
@@ -140,13 +132,18 @@ function logEvents(log: Log): Emit {
   }
 }
 
+function checkChildFlags({ childMemory, childJobs }: WorkerFlags, settings: HostSettings | null): void {
+  if (settings !== null || (childMemory === undefined && childJobs === undefined)) return
+  throw new CliError(
+    '--child-memory and --child-jobs need children: add --processes, or `isolate` to a definition of the module',
+  )
+}
+
 function checkMetricsFlags({ metricsPort, metricsHost, metricsAllowHost }: WorkerFlags): void {
   if (metricsAllowHost !== undefined) hostCheck(metricsAllowHost)
   if (metricsPort !== undefined) checkWhole('metrics-port', metricsPort, 0, 65_535)
   else if (metricsHost !== undefined || metricsAllowHost !== undefined) {
-    throw new CliError('--metrics-host and --metrics-allow-host need --metrics-port', {
-      exitCode: EXIT.usage,
-    })
+    throw new CliError('--metrics-host and --metrics-allow-host need --metrics-port')
   }
 }
 
@@ -158,35 +155,18 @@ async function openMetrics(
 ): Promise<MetricsServer | null> {
   if (metricsPort === undefined) return null
   const { createMetrics, serveMetrics } = await import('../../metrics/index.js')
-  const host = metricsHost === undefined ? {} : { host: metricsHost }
-  return atPort({ port: metricsPort, ...host }, () =>
-    serveMetrics(createMetrics(holdfast, names), {
-      port: metricsPort,
-      ...host,
-      ...(metricsAllowHost === undefined ? {} : { allowHosts: metricsAllowHost }),
-    }),
-  )
+  const place = { port: metricsPort, ...given({ host: metricsHost }) }
+  const options = { ...place, ...given({ allowHosts: metricsAllowHost }) }
+  return atPort(place, () => serveMetrics(createMetrics(holdfast, names), options))
 }
 
 function readOptions(flags: WorkerFlags, handlers: WorkerOptions['handlers']): WorkerOptions {
-  const { queues, concurrency, claimBatch, visibilityTimeout, drainTimeout } = flags
-  return {
-    handlers,
-    ...(queues === undefined ? {} : { queues }),
-    ...(concurrency === undefined ? {} : { concurrency }),
-    ...(claimBatch === undefined ? {} : { claimBatch }),
-    ...(visibilityTimeout === undefined ? {} : { lease: visibilityTimeout }),
-    ...(drainTimeout === undefined ? {} : { drain: drainTimeout }),
-  }
+  const { queues, concurrency, claimBatch, visibilityTimeout: lease, drainTimeout } = flags
+  return { handlers, ...given({ queues, concurrency, claimBatch, lease, drain: limitOf(drainTimeout) }) }
 }
 
 function readHostOptions({ processes, childMemory, childJobs }: WorkerFlags, module: string): HostOptions {
-  return {
-    module: pathToFileURL(resolve(module)),
-    ...(processes === undefined ? {} : { processes }),
-    ...(childMemory === undefined ? {} : { childMemory }),
-    ...(childJobs === undefined ? {} : { childJobs }),
-  }
+  return { module: pathToFileURL(resolve(module)), ...given({ processes, childMemory, childJobs }) }
 }
 
 function stoppedText(released: number): string {

@@ -2,7 +2,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob } from '../../client/define-job.js'
-import type { EnqueueOptions, EnqueueResult } from '../../client/prepare.js'
+import type { EnqueueOptions } from '../../client/enqueue-options.js'
+import type { EnqueueResult } from '../../client/prepare.js'
 import { DropJob, type Handler, type JobContext, type JobDefinition } from '../../core/definition.js'
 import { isFinished } from '../../core/states.js'
 import type { Holdfast } from '../../holdfast.js'
@@ -23,13 +24,29 @@ interface Charge {
   readonly card: 'good' | 'expired' | 'unreachable'
 }
 
-const uploadFile: JobDefinition<{ file: string; failures: number }, { file: string; failures: number }> =
-  // Without jitter, so that a reader sees the waits double.
-  defineJob('upload_file', { queue: files, maxAttempts: 5, retry: { base: '1s', jitter: false } })
+const uploadFile: JobDefinition<{ file: string; failures: number }, { file: string; failures: number }> = defineJob(
+  'upload_file',
+  {
+    queue: files,
+    maxAttempts: 5,
+    // Without jitter, so that a reader sees the waits double.
+    retry: { base: '1s', jitter: false },
+    // Whose file it is. Owners take turns, however many files each has.
+    group: ({ file }) => file.split('.')[0] ?? file,
+  },
+)
 
 const chargeCard: JobDefinition<Charge, Charge> =
   // A high priority and few attempts, as a payment would have.
-  defineJob('charge_card', { queue: billing, priority: 10, maxAttempts: 2, retry: { base: '1s', jitter: false } })
+  defineJob('charge_card', {
+    queue: billing,
+    priority: 10,
+    maxAttempts: 2,
+    retry: { base: '1s', jitter: false },
+    // The limit type:charge_card. A bank that does not answer opens its breaker: other charges wait and lose no attempt.
+    concurrency: 2,
+    breaker: { failures: 0.5, of: 2, within: '10s', cooldown: '10s', probes: 1 },
+  })
 
 const remind: JobDefinition<{ to: string }, { to: string }> = defineJob('remind', { queue })
 

@@ -4,6 +4,7 @@ import { isLessThanOn } from '../../core/durability.js'
 import type { Horizon, Overview, PostgresHealth } from '../../core/operating.js'
 import { lacksWorker } from '../output/columns.js'
 import { spanText } from '../output/times.js'
+import { flowChecks } from './flow-checks.js'
 import type { Facts } from './inspect.js'
 
 export type Level = 'ok' | 'warning' | 'failed'
@@ -35,7 +36,7 @@ const THRESHOLDS: Thresholds = { horizonWarnMs: 60_000 }
 
 /** Every check, in reading order. */
 export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLDS): readonly Check[] {
-  const { migrations, health, clockOffsetMs, overview, late, strays } = facts
+  const { migrations, health, clockOffsetMs, overview, late, strays, repaired, flow } = facts
   const schema = migrations === null ? [] : [named('schema', checkSchema(migrations))]
   if (health === null) return schema
   const { postgres } = health
@@ -58,7 +59,9 @@ export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLD
     named('clock', checkClock(clockOffsetMs)),
     ...(late === undefined ? [] : [named('schedules', checkSchedules(facts))]),
     ...(strays === undefined ? [] : [named('strays', checkStrays(strays, health.nowMs))]),
+    ...(repaired === undefined ? [] : [named('flow', checkRepaired(repaired))]),
     ...(overview === null ? [] : [named('workers', checkWorkers(overview))]),
+    ...(flow === undefined ? [] : flowChecks(flow, overview, health.nowMs)),
   ]
 }
 
@@ -306,6 +309,16 @@ function checkStrays(strays: NonNullable<Facts['strays']>, nowMs: number): Found
   return warning(
     `${count} removed from the queue, the last ${spanText(nowMs - newest.at.getTime())} ago: something other than Holdfast writes to its tables`,
     'holdfast audit --action remove_stray',
+  )
+}
+
+// It is for settlements by processes of an older version. As with strays, a week.
+function checkRepaired(repaired: NonNullable<Facts['repaired']> | null): Found {
+  if (repaired === null || repaired.agoMs > STRAYS_MS) return ok('no group with a free slot was forgotten')
+  const { queue, count, agoMs } = repaired
+  return warning(
+    `${count} groups of ${queue} had jobs that might go and that no claim would have looked at, the last ${spanText(agoMs)} ago; they went on. Processes of an older version settle jobs, or this is a bug`,
+    'holdfast workers list',
   )
 }
 

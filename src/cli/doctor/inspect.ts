@@ -1,9 +1,14 @@
 // Reads the facts for `doctor`. It changes nothing, and works on a standby and with an old schema too.
 
+import type { GroupView } from '../../core/flow/views.js'
 import type { AuditEntry, Overview, StoreHealth } from '../../core/operating.js'
+import { PAGE_MAX } from '../../core/operator-store.js'
 import { audit } from '../../stores/postgres/audit.js'
 import { Database } from '../../stores/postgres/database.js'
+import { lastRepaired, type RepairedGroups } from '../../stores/postgres/flow-net.js'
+import { groups } from '../../stores/postgres/groups.js'
 import { health } from '../../stores/postgres/health.js'
+import { limits } from '../../stores/postgres/limits.js'
 import { overview } from '../../stores/postgres/overview.js'
 import {
   type LateSchedules,
@@ -13,6 +18,7 @@ import {
 } from '../../stores/postgres/schedules.js'
 import type { ChosenStore, StoreFlags } from '../input/connection.js'
 import { atServer, type MigrationState, readMigrations, type Settings } from '../migrations.js'
+import type { FlowFacts } from './flow-checks.js'
 
 /** The facts that the checks use. */
 export interface Facts {
@@ -30,6 +36,10 @@ export interface Facts {
   readonly ahead?: SchedulesAhead | null | undefined
   /** The newest audit entries about rows that should not have been there; undefined when they cannot be read. */
   readonly strays?: readonly AuditEntry[] | undefined
+  /** Groups under flow control that were found forgotten. Null when there never were any; undefined when that cannot be read. */
+  readonly repaired?: RepairedGroups | null | undefined
+  /** Undefined when it cannot be read. */
+  readonly flow?: FlowFacts | undefined
 }
 
 const CONNECT_MS = 10_000
@@ -49,16 +59,7 @@ export async function inspectPostgres(store: ChosenStore, flags: StoreFlags): Pr
   })
 }
 
-interface Seen {
-  readonly health: StoreHealth
-  readonly clockOffsetMs: number
-  readonly overview: Overview | null
-  readonly late: LateSchedules | null | undefined
-  readonly ahead: SchedulesAhead | null | undefined
-  readonly strays: readonly AuditEntry[] | undefined
-}
-
-async function read(settings: Settings, schema: string, isCurrent: boolean): Promise<Seen> {
+async function read(settings: Settings, schema: string, isCurrent: boolean): Promise<Omit<Facts, 'migrations'>> {
   const db = open(settings, schema)
   try {
     // The first call opens the connection. Its time would count as a difference between the clocks.
@@ -66,13 +67,16 @@ async function read(settings: Settings, schema: string, isCurrent: boolean): Pro
     const askedMs = Date.now()
     const answer = await health(db)
     const clockOffsetMs = Math.round(answer.nowMs - askedMs - answer.postgres!.roundTripMs / 2)
+    const seen = isCurrent ? await overview(db).catch(() => null) : null
     return {
       health: answer,
       clockOffsetMs,
-      overview: isCurrent ? await overview(db).catch(() => null) : null,
+      overview: seen,
       late: isCurrent ? await lateSchedules(db).catch(() => undefined) : undefined,
       ahead: isCurrent ? await schedulesAhead(db).catch(() => undefined) : undefined,
       strays: isCurrent ? await strays(db).catch(() => undefined) : undefined,
+      repaired: isCurrent ? await lastRepaired(db).catch(() => undefined) : undefined,
+      flow: seen === null ? undefined : await flow(db, seen).catch(() => undefined),
     }
   } finally {
     await db.close()
@@ -82,6 +86,19 @@ async function read(settings: Settings, schema: string, isCurrent: boolean): Pro
 /** The newest entries, among those that one call reads. */
 async function strays(db: Database): Promise<readonly AuditEntry[]> {
   return (await audit(db, { before: null, limit: STRAYS_MAX, action: 'remove_stray' })).entries
+}
+
+const QUEUES_MAX = 50
+
+/** Limits, and groups that a dead job stopped: only ordered queues that ask for it have such groups. */
+async function flow(db: Database, { queues }: Overview): Promise<FlowFacts> {
+  const stopping = queues.filter(({ settings }) => settings.flow?.groups.onDead === 'stop').slice(0, QUEUES_MAX)
+  const stopped: (GroupView & { queue: string })[] = []
+  for (const { name: queue } of stopping) {
+    const page = await groups(db, { queue, prefix: '', after: null, limit: PAGE_MAX, own: true })
+    stopped.push(...page.groups.filter(({ stoppedBy }) => stoppedBy !== null).map((group) => ({ ...group, queue })))
+  }
+  return { limits: await limits(db), stopped }
 }
 
 function open(settings: Settings, schema: string): Database {

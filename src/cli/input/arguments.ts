@@ -33,9 +33,20 @@ export function everyOption(): Option {
     })
 }
 
-/** A duration, or null for `unlimited`. */
-export function durationOrUnlimited(text: string): Duration | null {
-  return text === 'unlimited' ? null : duration(text)
+/** What means no limit. Not null, which commander replaces with an empty text when a parser returns it. */
+const UNLIMITED = 'unlimited'
+export type DurationOrUnlimited = Duration | typeof UNLIMITED
+
+/** A duration, or `unlimited`. */
+export function durationOrUnlimited(text: string): DurationOrUnlimited {
+  return text === UNLIMITED ? UNLIMITED : duration(text)
+}
+
+/** The same as the library takes it: null for no limit, undefined for an option that was not given. */
+export function limitOf<Given extends DurationOrUnlimited | undefined>(
+  given: Given,
+): Exclude<Given, 'unlimited'> | null {
+  return given === UNLIMITED ? null : (given as Exclude<Given, 'unlimited'>)
 }
 
 /** Names separated by commas. */
@@ -55,10 +66,3 @@ export function collect(text: string, earlier: readonly string[] = []): readonly
 export function collectNames(text: string, earlier: readonly string[] = []): readonly string[] {
   return [...earlier, ...names(text)]
 }
-
-/** The options that were given. The library checks each; one that was not given must be absent, not undefined. */
-export function given<Options extends object>(options: Options): Given<Options> {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Given<Options>
-}
-
-type Given<Options> = { readonly [Key in keyof Options]?: Exclude<Options[Key], undefined> }

@@ -4,7 +4,6 @@ import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import type { Cli } from '../command.js'
 import { CliError } from '../errors.js'
-import { EXIT } from '../exit-codes.js'
 
 export interface ConfirmFlags {
   readonly yes?: boolean
@@ -22,7 +21,6 @@ export async function confirm(cli: Cli, question: string, { yes, json }: Confirm
   if (json === true || process.stdin.isTTY !== true || !cli.stderr.isTerminal) {
     const why = json === true ? 'with --json it does not ask' : 'there is no terminal to ask on'
     throw new CliError(`this needs a yes, and ${why}: ${question}`, {
-      exitCode: EXIT.usage,
       hint: 'add --yes to do it, or --dry-run, where the command has it, to see what it would do',
     })
   }

@@ -5,6 +5,7 @@ import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { type ConnectOptions, connect } from '../../connect.js'
 import { isHoldfastError } from '../../core/errors.js'
+import { given } from '../../core/given.js'
 import { redactUrl } from '../../core/url.js'
 import type { Holdfast } from '../../holdfast.js'
 import { CliError } from '../errors.js'
@@ -50,6 +51,11 @@ export function environmentOption(flags: string, description: string, read?: (te
   const made = new Option(flags, description)
   if (read !== undefined) made.argParser(read)
   return made.env(`HOLDFAST_${made.name().replaceAll('-', '_').toUpperCase()}`)
+}
+
+/** A function that adds such options to a command. */
+export function environmentOptions(command: Command): (...option: Parameters<typeof environmentOption>) => void {
+  return (...option) => void command.addOption(environmentOption(...option))
 }
 
 /** main.ts reads it before any command runs. */
@@ -123,8 +129,7 @@ export async function openStore(
   flags: StoreFlags,
   options: ConnectOptions = {},
 ): Promise<Holdfast> {
-  const schema = flags.schema === undefined ? {} : { schema: flags.schema }
-  return atStore(store, () => connect(store.url, { ...schema, ...options }))
+  return atStore(store, () => connect(store.url, { ...given({ schema: flags.schema }), ...options }))
 }
 
 /**

@@ -23,7 +23,6 @@ export async function loadHandlers(path: string): Promise<readonly Handler[]> {
   if (handlers !== null) return handlers as readonly Handler[]
   const found = Object.keys(loaded).map((name) => `${name}: ${show(loaded[name])}`)
   throw new CliError(`${file} has no handlers: it exports ${found.length === 0 ? 'nothing' : found.join(', ')}`, {
-    exitCode: EXIT.usage,
     hint: 'export a list, as in: export const handlers = [sendEmail.handle(async (payload, ctx) => { … })]',
   })
 }

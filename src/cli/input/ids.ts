@@ -59,12 +59,10 @@ export async function findBulkId(holdfast: Holdfast, typed: string): Promise<str
 
 function checkShortId(what: string, typed: string): void {
   if (/^[0-9a-f]{6,12}$/i.test(typed)) return
-  throw new CliError(`the id of a ${what} is a UUID, or its last 6 to 12 characters, got ${JSON.stringify(typed)}`, {
-    exitCode: EXIT.usage,
-  })
+  throw new CliError(`the id of a ${what} is a UUID, or its last 6 to 12 characters, got ${JSON.stringify(typed)}`)
 }
 
 function onlyOne(ids: readonly string[], found: string): string {
   if (ids.length === 1) return ids[0]!
-  throw new CliError(`${ids.length} ${found}: ${ids.join(', ')}`, { exitCode: EXIT.usage, hint: 'give one whole id' })
+  throw new CliError(`${ids.length} ${found}: ${ids.join(', ')}`, { hint: 'give one whole id' })
 }

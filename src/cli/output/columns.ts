@@ -1,8 +1,8 @@
 // Columns that several commands share: those of jobs, queues and workers.
 
-import type { JobSummary, WorkerView } from '../../core/job.js'
 import { type Depth, type QueueOverview, WORKER_LIVE_MS } from '../../core/operating.js'
 import type { JobState } from '../../core/states.js'
+import type { JobSummary, WorkerView } from '../../core/views.js'
 import { shortId } from '../input/ids.js'
 import type { Column } from './table.js'
 import type { Format } from './terminal.js'
@@ -41,6 +41,8 @@ const ERROR: JobColumn = { name: 'error', text: ({ error }) => errorText(error) 
 const REST: readonly JobColumn[] = [
   { name: 'priority', text: ({ priority }) => String(priority), side: 'right', isExtra: true },
   { name: 'worker', text: ({ worker }) => worker ?? '-', isExtra: true },
+  { name: 'group', text: ({ flow }) => flow?.group ?? '-', isExtra: true },
+  { name: 'limits', text: ({ flow }) => flow?.limits.join(',') || '-', isExtra: true },
   { name: 'key', text: ({ idempotencyKey }) => idempotencyKey ?? '-', isExtra: true },
   { name: 'tags', text: ({ tags }) => tags.join(',') || '-', isExtra: true },
   { name: 'schedule', text: ({ schedule }) => schedule?.name ?? '-', isExtra: true },
@@ -120,12 +122,19 @@ function workerState(worker: WorkerView): 'silent' | 'draining' | 'works' {
   return worker.draining ? 'draining' : 'works'
 }
 
+/** How many children run its handlers, and how many of them ended before their time. */
+function childrenText({ children }: WorkerView): string {
+  if (children === null) return '-'
+  return children.restarts === 0 ? String(children.running) : `${children.running} (${children.restarts} restarted)`
+}
+
 const WORKER_FORMAT = { silent: 'red', draining: 'yellow', works: 'green' } as const
 
 export const WORKER_COLUMNS: readonly Column<WorkerView>[] = [
   { name: 'worker', text: ({ id }) => id, isLong: true },
   { name: 'state', text: workerState, format: (worker) => WORKER_FORMAT[workerState(worker)] },
   { name: 'slots', text: ({ running, concurrency }) => `${running}/${concurrency}`, side: 'right' },
+  { name: 'children', text: childrenText, side: 'right' },
   { name: 'queues', text: ({ queues }) => queues.join(','), isLong: true },
   { name: 'seen', text: ({ seenAt }, look) => whenText(seenAt, look) },
   { name: 'started', isSpare: true, text: ({ startedAt }, look) => whenText(startedAt, look) },

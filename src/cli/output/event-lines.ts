@@ -108,6 +108,24 @@ export class EventLines {
         return { subject: 'store', text: short(`retention skips ${event.day}: ${event.why}`), tone: 'warning' }
       case 'loop.blocked':
         return { subject: 'worker', text: `the event loop was blocked for ${spanText(event.forMs)}`, tone: 'warning' }
+      case 'limit.closed':
+        return { subject: 'worker', text: `limit ${event.limit} gives no jobs: ${event.why}`, tone: 'warning' }
+      case 'limit.opened':
+        return { subject: 'worker', text: `limit ${event.limit} gives jobs again`, tone: 'good' }
+      case 'queue.full': {
+        const text = `queue ${event.queue} is full: ${event.count} enqueues were refused or wait`
+        return { subject: 'worker', text, tone: 'warning' }
+      }
+      case 'flow.repaired':
+        return { subject: 'worker', text: `${event.count} groups had been forgotten and go on`, tone: 'warning' }
+      case 'breaker.opened': {
+        const text = `the breaker of limit ${event.limit} opened: ${event.failed} of ${event.ok + event.failed} failed`
+        return { subject: 'worker', text, tone: 'bad' }
+      }
+      case 'breaker.probed':
+        return { subject: 'worker', text: `jobs try out whether limit ${event.limit} works again` }
+      case 'breaker.closed':
+        return { subject: 'worker', text: `the breaker of limit ${event.limit} closed`, tone: 'good' }
       case 'child.ended': {
         const isRoutine = levelOf(event) === 'debug'
         return { subject: 'worker', text: short(childEnded(event)), tone: isRoutine ? 'quiet' : 'warning', isRoutine }

@@ -1,7 +1,7 @@
 // One job in full, for people.
 
-import type { JobView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
+import type { JobView } from '../../core/views.js'
 import { STATE_FORMAT } from './columns.js'
 import { type Output, visible, visibleJson } from './terminal.js'
 import { clockText, momentText, spanText } from './times.js'
@@ -48,6 +48,9 @@ function facts(job: JobView): readonly Fact[] {
     ['worker', job.worker],
     ['lease', moment(job.leasedUntil)],
     ['cancel', job.cancelRequested ? 'requested; its worker is notified' : null],
+    ['group', job.flow?.group ?? null],
+    ['limits', job.flow === undefined || job.flow.limits.length === 0 ? null : job.flow.limits.join(', ')],
+    ['cost', job.flow === undefined || job.flow.cost === 1 ? null : job.flow.cost.toLocaleString('en')],
     ['key', job.idempotencyKey],
     ['after', job.after.length === 0 ? null : `${job.after.join(', ')}; ${job.onParentDead} when one of them dies`],
     ['schedule', job.schedule === null ? null : `${job.schedule.name}, tick ${job.schedule.tick.toISOString()}`],

@@ -4,7 +4,6 @@
 import { type Command, Option } from 'commander'
 import type { Cli } from '../command.js'
 import { CliError } from '../errors.js'
-import { EXIT } from '../exit-codes.js'
 import { names } from '../input/arguments.js'
 import type { StoreFlags } from '../input/connection.js'
 import { writeJson, writeJsonLine } from './json.js'
@@ -79,7 +78,6 @@ function chooseColumns<Row>(all: readonly Column<Row>[], { columns, wide }: Tabl
     const column = all.find((candidate) => candidate.name === name)
     if (column !== undefined) return column
     throw new CliError(`there is no column ${JSON.stringify(name)}`, {
-      exitCode: EXIT.usage,
       hint: `the columns are ${all.map((candidate) => candidate.name).join(', ')}`,
     })
   })

@@ -42,27 +42,21 @@ async function endSession({ context, http, origin }: RouteRequest): Promise<Resp
 }
 
 export const accessRoutes: readonly Route[] = [
-  route({
-    method: 'POST',
-    path: '/v1/session',
+  route('POST /v1/session', {
     name: 'signIn',
     summary: 'Exchanges a token or an API key for a cookie',
     body: shapes.signIn,
     answers: { 200: { description: 'Signed in', schema: shapes.signedIn } },
     answer: openSession,
   }),
-  route({
-    method: 'DELETE',
-    path: '/v1/session',
+  route('DELETE /v1/session', {
     name: 'signOut',
     summary: 'Ends the session of this browser',
     body: nothing,
     answers: { 204: { description: 'Signed out', schema: null } },
     answer: endSession,
   }),
-  route({
-    method: 'GET',
-    path: '/v1/keys',
+  route('GET /v1/keys', {
     name: 'listKeys',
     summary: 'Every API key, without its secret',
     answers: { 200: { description: 'Newest first', schema: shapes.apiKeys } },
@@ -71,9 +65,7 @@ export const accessRoutes: readonly Route[] = [
       return json({ keys: await holdfast.keys() })
     },
   }),
-  route({
-    method: 'POST',
-    path: '/v1/keys',
+  route('POST /v1/keys', {
     name: 'createKey',
     summary: 'Creates an API key; its secret is in this answer and nowhere else',
     body: shapes.newKey,
@@ -83,9 +75,7 @@ export const accessRoutes: readonly Route[] = [
       return json(await holdfast.createKey(body as KeyOptions, { by: who.actor }), 201)
     },
   }),
-  route({
-    method: 'POST',
-    path: '/v1/keys/{id}/revoke',
+  route('POST /v1/keys/{id}/revoke', {
     name: 'revokeKey',
     summary: 'Revokes an API key immediately',
     params: idParams,

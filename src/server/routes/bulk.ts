@@ -3,7 +3,8 @@
 import { checkMeant } from '../../client/bulk.js'
 import { HoldfastError } from '../../core/errors.js'
 import { readFilter } from '../../core/filter.js'
-import type { JobFilter } from '../../core/job.js'
+import { given } from '../../core/given.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import type { BulkView } from '../../core/operating.js'
 import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
@@ -19,16 +20,9 @@ const answers = {
 
 async function start(
   { context, holdfast, who }: RouteRequest,
-  { action, filter, all, expected, perSecond, limit, dryRun }: shapes.BulkBody,
+  { action, filter, dryRun, ...pace }: shapes.BulkBody,
 ): Promise<Answer<shapes.Bulk | shapes.DryRun>> {
-  const bulk = {
-    ...(all === undefined ? {} : { all }),
-    ...(expected === undefined ? {} : { expected }),
-    action,
-    filter: await context.filters.read(who, filter),
-    ...(perSecond === undefined ? {} : { perSecond }),
-    ...(limit === undefined ? {} : { limit }),
-  }
+  const bulk = { action, filter: await context.filters.read(who, filter), ...given(pace) }
   if (dryRun === true) {
     const { matches, can, isExact } = await holdfast.bulk({ ...bulk, dryRun })
     return json({ matches, can, exact: isExact })
@@ -39,8 +33,7 @@ async function start(
 /** Raises for a bulk action on every job without `all` or `expected`. It runs before the filter is limited to the caller's queues
  *  or to dead jobs: after that the library could not tell that there was no filter. */
 function demandMeant(filter: JobFilter, { all, expected, dryRun }: Partial<shapes.BulkBody>): void {
-  const said = { ...(all === undefined ? {} : { all }), ...(expected === undefined ? {} : { expected }) }
-  checkMeant({ action: 'cancel', filter, ...said, dryRun: dryRun === true })
+  checkMeant({ action: 'cancel', filter, ...given({ all, expected }), dryRun: dryRun === true })
 }
 
 /** A caller limited to some queues sees only the bulk actions on these. */
@@ -55,9 +48,7 @@ async function visibleBulk({ holdfast, who }: RouteRequest, id: string): Promise
 }
 
 export const bulkRoutes: readonly Route[] = [
-  route({
-    method: 'POST',
-    path: '/v1/dlq/requeue',
+  route('POST /v1/dlq/requeue', {
     name: 'requeueMany',
     summary: 'Requeues dead jobs by filter or fingerprint, at a chosen rate',
     body: shapes.requeueMany,
@@ -71,9 +62,7 @@ export const bulkRoutes: readonly Route[] = [
       return start(request, { action: 'requeue', filter: { states: ['dead'], ...narrowed }, ...pace })
     },
   }),
-  route({
-    method: 'POST',
-    path: '/v1/bulk',
+  route('POST /v1/bulk', {
     name: 'startBulk',
     summary: 'Cancels, requeues or discards all jobs that match; a dry run counts them',
     body: shapes.newBulk,
@@ -84,30 +73,24 @@ export const bulkRoutes: readonly Route[] = [
       return start(request, request.body)
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/bulk',
+  route('GET /v1/bulk', {
     name: 'listBulks',
     summary: 'The newest bulk actions',
     query: shapes.limitQuery,
     answers: { 200: { description: 'Newest first', schema: shapes.bulks } },
     answer: async ({ holdfast, who, query: { limit } }) => {
-      const bulks = await holdfast.bulks(limit === undefined ? {} : { limit })
+      const bulks = await holdfast.bulks(given({ limit }))
       return json({ bulks: bulks.filter((bulk) => isTheirs(bulk, who)).map(showBulk) })
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/bulk/{id}',
+  route('GET /v1/bulk/{id}', {
     name: 'getBulk',
     summary: 'The progress of a bulk action',
     params: idParams,
     answers: { 200: { description: 'The bulk action', schema: shapes.bulk } },
     answer: async (request) => json(showBulk(await visibleBulk(request, request.params.id))),
   }),
-  route({
-    method: 'POST',
-    path: '/v1/bulk/{id}/cancel',
+  route('POST /v1/bulk/{id}/cancel', {
     name: 'cancelBulk',
     summary: 'Stops a bulk action; what it has done is kept',
     params: idParams,

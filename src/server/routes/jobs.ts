@@ -1,23 +1,27 @@
 // Routes about single jobs and lists of them.
 
 import type { Client } from '../../client/client.js'
+import { type EnqueueOptions, isTraceparent } from '../../client/enqueue-options.js'
 import type { UpdateOptions } from '../../client/job-actions.js'
 import type { JobList, ListOptions } from '../../client/look.js'
-import { type EnqueueOptions, isTraceparent, type JobTarget } from '../../client/prepare.js'
+import type { JobTarget } from '../../client/prepare.js'
 import { HoldfastError } from '../../core/errors.js'
-import type { JobView } from '../../core/job.js'
+import { given } from '../../core/given.js'
 import { BATCH_MAX } from '../../core/job-store.js'
+import type { JobView } from '../../core/views.js'
 import { PERMISSIONS } from '../permissions.js'
 import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
+import { jobFlowView } from '../schemas/flow.js'
 import * as shapes from '../schemas/jobs.js'
 import { openCursor, sealCursor } from '../sealed-cursor.js'
-import { showJob } from '../show.js'
+import { showJob, showJobFlow } from '../show.js'
 import { demand, demandQueue, maySee, type Who } from '../who.js'
+import { checkNamedLimits } from './flow.js'
 
 const DEFAULT_QUEUE = 'default'
 
-const one = { params: idParams, method: 'POST', body: shapes.nothing } as const
+const one = { params: idParams, body: shapes.nothing } as const
 const enqueuedAnswers = {
   201: { description: 'A new job', schema: shapes.enqueued },
   200: { description: 'The existing job with the same idempotency key', schema: shapes.enqueued },
@@ -90,6 +94,7 @@ async function cloneJob(
   const { payload = job.payload, ...options } = body
   demandQueue(who, options.queue ?? job.queue)
   await checkParents(request, [body])
+  await checkNamedLimits(request, [body])
   await request.context.newQueues.open(who, [options.queue ?? job.queue])
   // A definition made from the job. It keeps the payload's version; an enqueue by type alone would not.
   const target: JobTarget = {
@@ -102,8 +107,12 @@ async function cloneJob(
     schema: null,
     upgrades: new Map(),
     isolate: null,
+    flow: job.flow === undefined ? null : { ...job.flow, own: null },
     retryable: null,
     handle: (run) => ({ definition: target as never, run: run as never }),
+    handleBatch: () => {
+      throw new HoldfastError('unsupported', 'a clone has no handler')
+    },
   }
   const result = await holdfast.enqueue(target, payload, options as unknown as EnqueueOptions)
   await holdfast.record({ action: 'clone', job: job.id, target: result.id }, { by: who.actor })
@@ -138,41 +147,30 @@ async function listFor(
 }
 
 const reading: readonly Route[] = [
-  route({
-    method: 'GET',
-    path: '/v1/jobs',
+  route('GET /v1/jobs', {
     name: 'listJobs',
     summary: 'A page of jobs, newest first',
     query: shapes.listQuery,
     isCostly: true,
     answers: { 200: { description: 'The page', schema: shapes.jobPage } },
-    answer: async ({ context, holdfast, who, http: { signal }, query: { filter, limit, cursor } }) =>
-      json(
-        await listFor(who, holdfast, {
-          filter: await context.filters.read(who, filter),
-          signal,
-          ...(limit === undefined ? {} : { limit }),
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
-      ),
+    answer: async ({ context, holdfast, who, http: { signal }, query: { filter, limit, cursor } }) => {
+      const options = { filter: await context.filters.read(who, filter), signal, ...given({ limit, cursor }) }
+      return json(await listFor(who, holdfast, options))
+    },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/jobs/count',
+  route('GET /v1/jobs/count', {
     name: 'countJobs',
     summary: 'How many jobs match',
     query: shapes.countQuery,
     isCostly: true,
     answers: { 200: { description: 'The count', schema: shapes.count } },
     answer: async ({ context, holdfast, who, http: { signal }, query: { filter, max } }) => {
-      const options = { filter: await context.filters.read(who, filter), signal, ...(max === undefined ? {} : { max }) }
+      const options = { filter: await context.filters.read(who, filter), signal, ...given({ max }) }
       const { count, isExact } = await holdfast.count(options)
       return json({ count, exact: isExact })
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/jobs/{id}',
+  route('GET /v1/jobs/{id}', {
     name: 'getJob',
     summary: 'Everything about one job',
     params: idParams,
@@ -180,18 +178,25 @@ const reading: readonly Route[] = [
     answer: async (request) =>
       json(showJob(await visibleJob(request, request.params.id), request.who, request.context.settings.redact)),
   }),
-  route({
-    method: 'GET',
-    path: '/v1/jobs/{id}/payload',
+  route('GET /v1/jobs/{id}/flow', {
+    name: 'jobFlow',
+    summary: "A job's group with the jobs around it, and its limits",
+    isCostly: true,
+    params: idParams,
+    answers: { 200: { description: 'What flow control knows about it', schema: jobFlowView } },
+    answer: async (request) => {
+      await checkVisible(request, request.params.id)
+      return json(showJobFlow(await request.holdfast.jobFlow(request.params.id), request.who))
+    },
+  }),
+  route('GET /v1/jobs/{id}/payload', {
     name: 'revealPayload',
     summary: 'The payload as it is; recorded in the audit',
     params: idParams,
     answers: { 200: { description: 'JSON', schema: null, contentType: 'application/octet-stream' } },
     answer: revealPayload,
   }),
-  route({
-    method: 'GET',
-    path: '/v1/jobs/{id}/explain',
+  route('GET /v1/jobs/{id}/explain', {
     name: 'explainJob',
     summary: 'Why a job is in its state, and what to do about it',
     isCostly: true,
@@ -205,9 +210,7 @@ const reading: readonly Route[] = [
 ]
 
 const enqueueing: readonly Route[] = [
-  route({
-    method: 'POST',
-    path: '/v1/jobs',
+  route('POST /v1/jobs', {
     name: 'enqueue',
     summary: 'Enqueues a job; durable when answered',
     body: shapes.newJob,
@@ -216,14 +219,16 @@ const enqueueing: readonly Route[] = [
       const { holdfast, who, body, http } = request
       demandQueue(who, body.queue ?? DEFAULT_QUEUE)
       await checkParents(request, [body])
+      await checkNamedLimits(request, [body])
       await request.context.newQueues.open(who, [body.queue ?? DEFAULT_QUEUE])
-      const result = await holdfast.enqueue(...splitNewJob(body, http))
+      const [type, payload, options] = splitNewJob(body, http)
+      // Nobody waits for room on behalf of a caller who has left.
+      const patience = body.onFull === 'wait' ? { signal: http.signal } : {}
+      const result = await holdfast.enqueue(type, payload, { ...options, ...patience })
       return json(result, result.created ? 201 : 200)
     },
   }),
-  route({
-    method: 'POST',
-    path: '/v1/jobs/batch',
+  route('POST /v1/jobs/batch', {
     name: 'enqueueMany',
     summary: 'Enqueues up to 5,000 jobs in one transaction',
     body: shapes.newJobs,
@@ -233,6 +238,7 @@ const enqueueing: readonly Route[] = [
       const { holdfast, who, body, http } = request
       for (const { queue } of body.jobs) demandQueue(who, queue ?? DEFAULT_QUEUE)
       await checkParents(request, body.jobs)
+      await checkNamedLimits(request, body.jobs)
       await request.context.newQueues.open(
         who,
         body.jobs.map(({ queue }) => queue ?? DEFAULT_QUEUE),
@@ -240,9 +246,7 @@ const enqueueing: readonly Route[] = [
       return json({ jobs: await holdfast.enqueueMany(body.jobs.map((job) => splitNewJob(job, http))) })
     },
   }),
-  route({
-    method: 'POST',
-    path: '/v1/jobs/{id}/clone',
+  route('POST /v1/jobs/{id}/clone', {
     name: 'cloneJob',
     summary: 'Enqueues a new job made from this one',
     params: idParams,
@@ -253,9 +257,8 @@ const enqueueing: readonly Route[] = [
 ]
 
 const changing: readonly Route[] = [
-  route({
+  route('POST /v1/jobs/{id}/cancel', {
     ...one,
-    path: '/v1/jobs/{id}/cancel',
     name: 'cancelJob',
     summary: 'Cancels a job; a running one is asked to stop',
     answers: { 200: { description: 'Cancelled, or its worker is asked', schema: shapes.cancelled } },
@@ -264,25 +267,22 @@ const changing: readonly Route[] = [
       return json(await request.holdfast.cancel(request.params.id, { by: request.who.actor }))
     },
   }),
-  route({
+  route('POST /v1/jobs/{id}/requeue', {
     ...one,
-    path: '/v1/jobs/{id}/requeue',
     name: 'requeueJob',
     summary: 'Requeues a dead job',
     answers: { 200: { description: 'It is ready', schema: shapes.requeued } },
     answer: requeueOne,
   }),
-  route({
+  route('POST /dlq/{id}/requeue', {
     ...one,
-    path: '/dlq/{id}/requeue',
     name: 'requeueDead',
     summary: 'Requeues a dead job',
     answers: { 200: { description: 'It is ready', schema: shapes.requeued } },
     answer: requeueOne,
   }),
-  route({
+  route('POST /v1/jobs/{id}/discard', {
     ...one,
-    path: '/v1/jobs/{id}/discard',
     name: 'discardJob',
     summary: 'Removes a dead job from the dead letters',
     answers: { 200: { description: 'It is cancelled', schema: shapes.moved } },
@@ -292,18 +292,15 @@ const changing: readonly Route[] = [
       return json({ id: request.params.id, state: 'cancelled' })
     },
   }),
-  route({
+  route('POST /v1/jobs/{id}/run', {
     ...one,
-    path: '/v1/jobs/{id}/run',
     name: 'runJob',
     summary: 'Makes a job due now',
     answers: { 200: { description: 'The state it is in', schema: shapes.moved } },
     answer: (request) => updateJob(request, { runAt: null }),
   }),
-  route({
+  route('PATCH /v1/jobs/{id}', {
     ...one,
-    method: 'PATCH',
-    path: '/v1/jobs/{id}',
     name: 'updateJob',
     summary: 'Changes the priority, time or payload of a job that waits',
     body: shapes.changes,

@@ -4,6 +4,8 @@ import type { Client } from '../../client/client.js'
 import type { QueueOptions } from '../../client/job-actions.js'
 import type { SeriesOptions } from '../../client/look.js'
 import { durationMs } from '../../core/duration.js'
+import { QUEUE_FLOW_OPTIONS } from '../../core/flow/resolve.js'
+import { given } from '../../core/given.js'
 import { Refusal } from '../problem.js'
 import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { nameParams } from '../schemas/basics.js'
@@ -11,14 +13,13 @@ import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/queues.js'
 import { showGroup, showOverview } from '../show.js'
 import { chosenQueue, demandQueue, maySee, type Who } from '../who.js'
+import { withoutNulls } from './flow.js'
 
 /** Counts are computed at most once a second for all callers, and never use more than a tenth of a connection's time. */
 const COUNTS_MAX_AGE = '1s'
 
 function pausing(verb: 'pause' | 'resume'): Route {
-  return route({
-    method: 'POST',
-    path: `/v1/queues/{name}/${verb}`,
+  return route(`POST /v1/queues/{name}/${verb}`, {
     name: `${verb}Queue`,
     summary: verb === 'pause' ? 'Pauses a queue: its jobs wait' : 'Resumes a queue',
     params: nameParams,
@@ -55,6 +56,20 @@ async function settingsFor(holdfast: Client, who: Who, name: string, body: Queue
   return kept === undefined ? limits : { ...limits, retention: kept }
 }
 
+/** Settings without those about flow control that are null, which stands for "not bounded". `keepFlow` when none of them is there. */
+function splitFlow(body: Readonly<Record<string, unknown>>): {
+  readonly options: QueueOptions
+  readonly keepFlow: boolean
+} {
+  const isFlow = (name: string) => QUEUE_FLOW_OPTIONS.includes(name)
+  const settings = Object.entries(body).flatMap(([name, value]) => {
+    if (!isFlow(name)) return [[name, value]]
+    if (value === null) return []
+    return [[name, name === 'groups' ? withoutNulls(value as Record<string, unknown>) : value]]
+  })
+  return { options: Object.fromEntries(settings) as QueueOptions, keepFlow: !Object.keys(body).some(isFlow) }
+}
+
 async function retentionOf(holdfast: Client, name: string): Promise<number | undefined> {
   return (await holdfast.queues()).find((queue) => queue.name === name)?.settings.retentionMs
 }
@@ -68,9 +83,7 @@ function retentionRefusal(who: Who, name: string): Refusal {
 }
 
 export const queueRoutes: readonly Route[] = [
-  route({
-    method: 'GET',
-    path: '/stats',
+  route('GET /stats', {
     name: 'stats',
     summary: 'How many jobs are in each state, in one queue or in all',
     query: shapes.queueQuery,
@@ -85,9 +98,7 @@ export const queueRoutes: readonly Route[] = [
       return json({ queue: queue ?? null, ...depth, ...odd, exact: isExact })
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/queues',
+  route('GET /v1/queues', {
     name: 'listQueues',
     summary: 'Every queue with its counts, workers and rates',
     answers: { 200: { description: 'The queues', schema: shapes.overview } },
@@ -97,32 +108,29 @@ export const queueRoutes: readonly Route[] = [
       return json(showOverview(await holdfast.overview({ ...theirs, offset, maxAge: COUNTS_MAX_AGE }), who))
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/queues/{name}',
+  route('GET /v1/queues/{name}', {
     name: 'getQueue',
     summary: 'One queue with its counts, workers and rates',
     params: nameParams,
     answers: { 200: { description: 'The queue', schema: shapes.queueOverview } },
     answer: oneQueue,
   }),
-  route({
-    method: 'PATCH',
-    path: '/v1/queues/{name}',
+  route('PATCH /v1/queues/{name}', {
     name: 'setQueue',
-    summary: "Replaces a queue's settings; what is left out becomes the default",
+    summary:
+      "Replaces a queue's settings; what is left out becomes the default. Flow control stays as it is unless the body says something about it",
     params: nameParams,
     body: shapes.queueOptions,
     answers: { 200: { description: 'The queue', schema: shapes.queueView } },
     answer: async ({ holdfast, who, params: { name }, body }) => {
       demandQueue(who, name)
-      await holdfast.setQueue(name, await settingsFor(holdfast, who, name, body as QueueOptions), { by: who.actor })
+      const { options, keepFlow } = splitFlow(body as Record<string, unknown>)
+      const settings = await settingsFor(holdfast, who, name, options)
+      await holdfast.setQueue(name, settings, { by: who.actor, keepFlow })
       return json((await holdfast.queues()).find((queue) => queue.name === name)!)
     },
   }),
-  route({
-    method: 'DELETE',
-    path: '/v1/queues/{name}',
+  route('DELETE /v1/queues/{name}', {
     name: 'removeQueue',
     summary: 'Removes a queue that has only finished jobs',
     params: nameParams,
@@ -136,36 +144,25 @@ export const queueRoutes: readonly Route[] = [
   }),
   pausing('pause'),
   pausing('resume'),
-  route({
-    method: 'GET',
-    path: '/v1/series',
+  route('GET /v1/series', {
     name: 'series',
     summary: 'Counts and rates over time, in steps',
     query: shapes.seriesQuery,
     isCostly: true,
     answers: { 200: { description: 'The steps, oldest first', schema: shapes.series } },
     answer: async ({ holdfast, who, query: { queue, ...span } }) => {
-      const chosen = chosenQueue(who, queue)
-      const options = { ...span, ...(chosen === undefined ? {} : { queue: chosen }) } as SeriesOptions
+      const options = given({ ...span, queue: chosenQueue(who, queue) }) as SeriesOptions
       return json({ points: await holdfast.series(options) })
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/dlq/groups',
+  route('GET /v1/dlq/groups', {
     name: 'deadGroups',
     summary: 'Dead jobs, grouped by error',
     query: shapes.groupsQuery,
     isCostly: true,
     answers: { 200: { description: 'The groups, the largest first', schema: shapes.groups } },
     answer: async ({ holdfast, who, http, query: { queue, limit } }) => {
-      const chosen = chosenQueue(who, queue)
-      const { signal } = http
-      const options = {
-        signal,
-        ...(chosen === undefined ? {} : { queue: chosen }),
-        ...(limit === undefined ? {} : { limit }),
-      }
+      const options = { signal: http.signal, ...given({ queue: chosenQueue(who, queue), limit }) }
       return json({ groups: (await holdfast.deadGroups(options)).map(showGroup) })
     },
   }),

@@ -9,6 +9,7 @@ import { enqueued, nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
 import { showSchedule } from '../show.js'
 import { can, demandQueue, maySee } from '../who.js'
+import { checkNamedLimits } from './flow.js'
 
 const DEFAULT_QUEUE = 'default'
 /** The most schedules that one caller may create. */
@@ -51,6 +52,7 @@ async function setSchedule(
       throw new Refusal(403, 'forbidden', `${who.name} may not create a schedule of that name: begin it with ${names}`)
     }
   }
+  await checkNamedLimits(request, [body])
   const wanted = { ...options, job: type } as unknown as ScheduleOptions
   // Each schedule costs upkeep as long as it exists. Only an admin of all queues may create any number.
   const isFree = can(who, 'admin') && who.queues === null
@@ -59,10 +61,8 @@ async function setSchedule(
 }
 
 function pausing(verb: 'pause' | 'resume'): Route {
-  return route({
+  return route(`POST /v1/schedules/{name}/${verb}`, {
     ...named,
-    method: 'POST',
-    path: `/v1/schedules/{name}/${verb}`,
     name: `${verb}Schedule`,
     summary: verb === 'pause' ? 'Stops a schedule' : 'Lets a schedule fire again',
     answers: { 200: { description: 'The schedule', schema: shapes.schedule } },
@@ -76,9 +76,7 @@ function pausing(verb: 'pause' | 'resume'): Route {
 }
 
 export const scheduleRoutes: readonly Route[] = [
-  route({
-    method: 'GET',
-    path: '/v1/schedules',
+  route('GET /v1/schedules', {
     name: 'listSchedules',
     summary: 'Every schedule with its next times',
     answers: { 200: { description: 'By name', schema: shapes.schedules } },
@@ -87,20 +85,16 @@ export const scheduleRoutes: readonly Route[] = [
       return json({ schedules: await Promise.all(seen.map((schedule) => show(request, schedule))) })
     },
   }),
-  route({
+  route('PUT /v1/schedules/{name}', {
     ...named,
-    method: 'PUT',
-    path: '/v1/schedules/{name}',
     name: 'setSchedule',
     summary: 'Creates a schedule, or changes the one of that name',
     body: shapes.scheduleBody,
     answers: { 200: { description: 'The schedule', schema: shapes.schedule } },
     answer: setSchedule,
   }),
-  route({
+  route('DELETE /v1/schedules/{name}', {
     ...named,
-    method: 'DELETE',
-    path: '/v1/schedules/{name}',
     name: 'removeSchedule',
     summary: 'Removes a schedule; the jobs it made stay',
     answers: { 204: { description: 'It is removed', schema: null } },
@@ -112,10 +106,8 @@ export const scheduleRoutes: readonly Route[] = [
   }),
   pausing('pause'),
   pausing('resume'),
-  route({
+  route('POST /v1/schedules/{name}/run', {
     ...named,
-    method: 'POST',
-    path: '/v1/schedules/{name}/run',
     name: 'runSchedule',
     summary: "Enqueues one of a schedule's jobs now",
     answers: { 201: { description: 'The job', schema: enqueued } },

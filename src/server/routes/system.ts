@@ -35,17 +35,13 @@ async function events({ context, who, http, origin }: RouteRequest): Promise<Res
 }
 
 const probes: readonly Route[] = [
-  route({
-    method: 'GET',
-    path: '/healthz',
+  route('GET /healthz', {
     name: 'healthz',
     summary: 'Whether this process is alive',
     answers: { 200: { description: 'It does', schema: shapes.ok } },
     answer: async () => json({ status: 'ok' }),
   }),
-  route({
-    method: 'GET',
-    path: '/readyz',
+  route('GET /readyz', {
     name: 'readyz',
     summary: 'Whether the store answers',
     answers: { 200: { description: 'It does', schema: shapes.ok } },
@@ -54,9 +50,7 @@ const probes: readonly Route[] = [
       return json({ status: 'ok' })
     },
   }),
-  route({
-    method: 'GET',
-    path: '/openapi.json',
+  route('GET /openapi.json', {
     name: 'openApi',
     summary: 'This document',
     answers: { 200: { description: 'OpenAPI 3.1', schema: shapes.document } },
@@ -67,17 +61,13 @@ const probes: readonly Route[] = [
 
 export const systemRoutes: readonly Route[] = [
   ...probes,
-  route({
-    method: 'GET',
-    path: '/metrics',
+  route('GET /metrics', {
     name: 'metrics',
     summary: 'Metrics for Prometheus',
     answers: { 200: { description: 'Text', schema: null, contentType: 'text/plain' } },
     answer: metrics,
   }),
-  route({
-    method: 'GET',
-    path: '/v1/workers',
+  route('GET /v1/workers', {
     name: 'listWorkers',
     summary: 'The workers of every process',
     answers: { 200: { description: 'By id', schema: shapes.workers } },
@@ -88,9 +78,7 @@ export const systemRoutes: readonly Route[] = [
       return json({ workers: seen.map((worker) => showWorker(worker, who, nowMs)) })
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/audit',
+  route('GET /v1/audit', {
     name: 'audit',
     summary: 'Who changed what, newest first',
     query: shapes.auditQuery,
@@ -101,9 +89,7 @@ export const systemRoutes: readonly Route[] = [
       return json(await holdfast.audit(query as Parameters<typeof holdfast.audit>[0]))
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/warnings',
+  route('GET /v1/warnings', {
     name: 'warnings',
     summary: 'Warnings for operators',
     answers: { 200: { description: 'The worst first', schema: shapes.warnings } },
@@ -112,17 +98,13 @@ export const systemRoutes: readonly Route[] = [
       return json({ warnings: warnings.filter((warning) => isFor(warning, who)) })
     },
   }),
-  route({
-    method: 'GET',
-    path: '/v1/events',
+  route('GET /v1/events', {
     name: 'events',
-    summary: 'Changes as server-sent events: overview, warning, bulk',
+    summary: 'Changes as server-sent events: overview, warning, bulk, limits',
     answers: { 200: { description: 'The stream', schema: null, contentType: 'text/event-stream' } },
     answer: events,
   }),
-  route({
-    method: 'GET',
-    path: '/v1/me',
+  route('GET /v1/me', {
     name: 'me',
     summary: 'The caller and the server',
     answers: { 200: { description: 'The caller', schema: shapes.me } },

@@ -2,9 +2,9 @@
 
 import { z } from 'zod'
 import { type Explanation, REASON_CODES } from '../../core/explain.js'
-import type { JobSummary as CoreSummary, JobView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import type { JobState } from '../../core/states.js'
+import type { JobSummary as CoreSummary, JobView } from '../../core/views.js'
 import {
   duration,
   filterText,
@@ -19,6 +19,7 @@ import {
   whole,
   wholeText,
 } from './basics.js'
+import { jobFlow, jobFlowShape } from './flow.js'
 
 export type JobError = Wire<StoredError>
 
@@ -53,6 +54,7 @@ const summaryShape = {
   after: z.array(id),
   onParentDead: z.enum(['cancel', 'run']),
   schedule: z.object({ name: z.string(), tick: time }).nullable(),
+  flow: jobFlow.optional(),
 }
 
 const jobSummary: z.ZodType<JobSummary> = z.object(summaryShape).meta({ id: 'JobSummary' })
@@ -99,15 +101,23 @@ export const jobPage: z.ZodType<JobPage> = z.object({
     .meta({ description: 'When the oldest of them was created, if the search stopped before the end' }),
 })
 
+const key = z.string().max(400)
+
 const enqueueShape = {
   queue: name.optional(),
   priority: whole.optional(),
   runAt: z.string().max(60).optional(),
   delay: duration.optional(),
   ...limitShape,
-  idempotencyKey: z
-    .union([z.string().max(400), z.strictObject({ key: z.string().max(400), for: duration })])
-    .optional(),
+  idempotencyKey: z.union([key, z.strictObject({ key, for: duration })]).optional(),
+  debounce: z.strictObject({ key, wait: duration, maxWait: duration.optional() }).optional(),
+  replace: z.strictObject({ key }).optional(),
+  throttle: z.strictObject({ key, for: duration }).optional(),
+  ...jobFlowShape,
+  onFull: z
+    .enum(['reject', 'wait'])
+    .optional()
+    .meta({ description: 'Of a queue or group that is full: answer 429, or wait up to 30 s first. Not in a batch' }),
   after: z.union([id, z.array(id).max(100)]).optional(),
   onParentDead: z.enum(['cancel', 'run']).optional(),
   tags: z.array(z.string().max(200)).max(64).optional(),
@@ -119,6 +129,8 @@ export interface CloneBody {
   readonly queue?: string | undefined
   readonly delay?: number | string | undefined
   readonly after?: string | readonly string[] | undefined
+  readonly limits?: readonly string[] | undefined
+  readonly onFull?: 'reject' | 'wait' | undefined
 }
 
 export interface NewJobBody extends CloneBody {
@@ -139,9 +151,17 @@ export interface Enqueued {
   readonly id: string
   readonly created: boolean
   readonly state: JobState
+  readonly replaced?: true | undefined
 }
 
-export const enqueued: z.ZodType<Enqueued> = z.object({ id, created: z.boolean(), state }).meta({ id: 'Enqueued' })
+export const enqueued: z.ZodType<Enqueued> = z
+  .object({
+    id,
+    created: z.boolean(),
+    state,
+    replaced: z.literal(true).optional().meta({ description: 'A job that waited took this payload' }),
+  })
+  .meta({ id: 'Enqueued' })
 export const enqueuedMany: z.ZodType<{ readonly jobs: readonly Enqueued[] }> = z.object({ jobs: z.array(enqueued) })
 
 /** What may be changed of a job that waits. */

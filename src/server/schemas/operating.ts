@@ -1,7 +1,7 @@
 // Bulk actions, schedules, workers, the audit log, keys, sessions, warnings.
 
 import { z } from 'zod'
-import type { ScheduleView, WorkerJob, WorkerView } from '../../core/job.js'
+import type { BulkPreview, BulkRequest } from '../../client/bulk.js'
 import {
   type ApiKey,
   BULK_ACTIONS,
@@ -11,6 +11,8 @@ import {
   KEY_SCOPES,
   type KeyScope,
 } from '../../core/operating.js'
+import type { ScheduleView } from '../../core/schedule.js'
+import type { WorkerJob, WorkerView } from '../../core/views.js'
 import { VIAS, type Who } from '../who.js'
 import {
   duration,
@@ -25,6 +27,7 @@ import {
   whole,
   wholeText,
 } from './basics.js'
+import { jobFlow, jobFlowShape } from './flow.js'
 
 const pace = {
   all: z
@@ -39,13 +42,8 @@ const pace = {
   dryRun: z.boolean().optional(),
 }
 
-interface PaceBody {
-  readonly all?: boolean | undefined
-  readonly expected?: number | undefined
-  readonly perSecond?: number | null | undefined
-  readonly limit?: number | undefined
-  readonly dryRun?: boolean | undefined
-}
+type Pace = 'all' | 'expected' | 'perSecond' | 'limit' | 'dryRun'
+type PaceBody = { readonly [Name in Pace]?: BulkRequest[Name] | undefined }
 
 export interface BulkBody extends PaceBody {
   readonly action: BulkAction
@@ -92,9 +90,7 @@ export const bulk: z.ZodType<Bulk> = z
 export const bulks: z.ZodType<{ readonly bulks: readonly Bulk[] }> = z.object({ bulks: z.array(bulk) })
 
 /** What a bulk action would do: how many jobs match, and how many of them it can change. */
-export interface DryRun {
-  readonly matches: number
-  readonly can: number
+export interface DryRun extends Omit<BulkPreview, 'isExact'> {
   readonly exact: boolean
 }
 
@@ -108,6 +104,7 @@ export const limitQuery: Query<never, 'limit'> = z.strictObject({ limit: wholeTe
 export interface ScheduleBody {
   readonly type: string
   readonly queue?: string | undefined
+  readonly limits?: readonly string[] | undefined
 }
 export const scheduleBody: z.ZodType<ScheduleBody> = z.strictObject({
   cron: z.string().max(200),
@@ -117,6 +114,7 @@ export const scheduleBody: z.ZodType<ScheduleBody> = z.strictObject({
   queue: name.optional(),
   priority: whole.optional(),
   ...limitShape,
+  ...jobFlowShape,
   tags: z.array(z.string().max(200)).max(64).optional(),
   catchUp: z.enum(['skip', 'latest', 'all']).optional(),
   catchUpMax: whole.optional(),
@@ -142,6 +140,7 @@ export const schedule: z.ZodType<Schedule> = z
     version: whole,
     priority: whole,
     limits,
+    flow: jobFlow.optional(),
     tags: z.array(z.string()),
     catchUp: z.enum(['skip', 'latest', 'all']),
     catchUpMax: whole,
@@ -183,6 +182,7 @@ export const workers: z.ZodType<{ readonly workers: readonly Worker[] }> = z.obj
         heartbeatAgeMs: z.number(),
         live: z.boolean(),
         jobs: z.array(z.object({ id, type: z.string(), queue: z.string(), attempt: whole, startedAt: time })),
+        children: z.object({ running: whole, restarts: whole }).nullable(),
       })
       .meta({ id: 'Worker' }),
   ),
@@ -226,6 +226,8 @@ export interface Warning {
   readonly text: string
   /** The queue it is about; null when it is about the system. */
   readonly queue: string | null
+  /** The limit it is about. */
+  readonly limit?: string | undefined
   /** What to do about it. */
   readonly next: string
 }
@@ -238,6 +240,7 @@ export const warnings: z.ZodType<{ readonly warnings: readonly Warning[] }> = z.
         level: z.enum(['error', 'warning', 'note']),
         text: z.string(),
         queue: z.string().nullable(),
+        limit: z.string().optional(),
         next: z.string(),
       })
       .meta({ id: 'Warning' }),

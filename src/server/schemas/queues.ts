@@ -1,14 +1,15 @@
 // Queues, series and groups of dead jobs.
 
 import { z } from 'zod'
-import type { QueueSettings as CoreSettings, QueueView } from '../../core/job.js'
 import type {
   DeadGroup as CoreGroup,
   QueueOverview as CoreOverview,
   SeriesPoint as CorePoint,
   Depth,
 } from '../../core/operating.js'
+import type { QueueSettings as CoreSettings, QueueView } from '../../core/views.js'
 import { duration, id, limitShape, limits, name, type Query, time, type Wire, whole, wholeText } from './basics.js'
+import { queueFlow, queueFlowShape } from './flow.js'
 
 const depth = {
   blocked: whole,
@@ -22,7 +23,7 @@ const depth = {
 export type QueueSettings = Wire<CoreSettings>
 
 const settings: z.ZodType<QueueSettings> = z
-  .object({ limits, retentionMs: z.number().optional() })
+  .object({ limits, retentionMs: z.number().optional(), flow: queueFlow.optional() })
   .meta({ id: 'QueueSettings' })
 
 const queueShape = { name: z.string(), paused: z.boolean(), settings }
@@ -55,7 +56,9 @@ export const overview: z.ZodType<Overview> = z
   .object({ queues: z.array(queueOverview), total: whole, exact: z.boolean(), now: time })
   .meta({ id: 'Overview' })
 
-export const queueOptions: z.ZodType = z.strictObject({ ...limitShape, retention: duration.optional() })
+export const queueOptions: z.ZodType = z
+  .strictObject({ ...limitShape, retention: duration.optional(), ...queueFlowShape })
+  .meta({ id: 'QueueOptions', example: { maxAttempts: 5, concurrency: 50, groups: { concurrency: 2, rate: '10/s' } } })
 
 export const paused: z.ZodType<Pick<QueueView, 'name' | 'paused'>> = z.object({ name: z.string(), paused: z.boolean() })
 

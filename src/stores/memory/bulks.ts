@@ -71,14 +71,14 @@ export function stepBulk(memory: Memory, nowMs: number): BulkProgress | null {
   return { id: bulk.id, action: bulk.action, moved, refused: ids.length - moved, state }
 }
 
-/** Of those that may go on, the one that has waited longest. */
+/** The action that has waited longest, among those that may do a batch now. */
 function nextDue(memory: Memory, nowMs: number): KeptBulk | undefined {
   return [...memory.bulks.values()]
     .filter((bulk) => isOpen(bulk) && batchMax(bulk, nowMs) > 0)
     .sort((one, other) => one.updatedAt.getTime() - other.updatedAt.getTime() || compareText(one.id, other.id))[0]
 }
 
-/** As many as its pace allows since the last batch, but no more than a second's worth in one batch. */
+/** How many jobs its rate limit allows since the last batch, and at most the jobs of one second. */
 function batchMax({ perSecond, updatedAt }: BulkView, nowMs: number): number {
   if (perSecond === null) return BULK_BATCH_MAX
   const earned = Math.floor((perSecond * (nowMs - updatedAt.getTime())) / 1_000)

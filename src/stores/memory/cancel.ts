@@ -3,6 +3,7 @@
 import type { CancelResult } from '../../core/operator-store.js'
 import { allows } from '../../core/states.js'
 import { writeLine } from './audit.js'
+import { freeSlots } from './held.js'
 import type { Memory } from './memory.js'
 import { putFinished, take, unblock } from './moves.js'
 
@@ -26,6 +27,7 @@ function cancelOne(memory: Memory, id: string, by: string, nowMs: number): Cance
     return { id, result: 'asked' }
   }
   take(memory, job)
+  freeSlots(memory, job)
   putFinished(memory, job, 'cancelled', { finishedAtMs: nowMs })
   return { id, result: 'cancelled' }
 }

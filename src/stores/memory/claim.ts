@@ -1,7 +1,10 @@
 // Leases ready jobs to a worker.
 
+import type { FlowState } from '../../core/flow/views.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/job-store.js'
+import { claimFlow } from './flow-claim.js'
+import { hasFlow } from './held.js'
 import type { Job, Memory } from './memory.js'
 import { put, take } from './moves.js'
 
@@ -11,14 +14,17 @@ export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Cla
   // A queue that is listed twice gives its jobs where it is listed first.
   const limits = new Map<string, number>()
   for (const { queue, limit } of request.queues) limits.set(queue, (limits.get(queue) ?? 0) + limit)
-  for (const [queue, limit] of limits) {
-    for (const job of firstReady(memory, queue, limit, request.types)) {
-      waitedMs = Math.max(waitedMs ?? 0, nowMs - job.readySinceMs)
-      lease(memory, job, request, nowMs)
-      jobs.push(claimedJob(memory, job))
-    }
+  const flow: FlowState[] = []
+  const start = (job: Job) => {
+    waitedMs = Math.max(waitedMs ?? 0, nowMs - job.readySinceMs)
+    lease(memory, job, request, nowMs)
+    jobs.push(claimedJob(memory, job))
   }
-  return { jobs, nowMs, waitedMs }
+  for (const [queue, limit] of limits) {
+    if (hasFlow(memory, queue)) flow.push(claimFlow(memory, { queue, limit, types: request.types, nowMs, start }))
+    else for (const job of firstReady(memory, queue, limit, request.types)) start(job)
+  }
+  return { jobs, nowMs, waitedMs, ...(flow.length === 0 ? {} : { flow }) }
 }
 
 /** Claims a job that was just written, unless it is not ready or its queue is paused. */
@@ -30,6 +36,8 @@ export function claimOne(
 ): ClaimedJob | null {
   const job = memory.jobs.get(id)
   if (job?.state !== 'ready' || memory.queues.get(job.facts.queue)?.paused) return null
+  // Limits are kept by claims alone.
+  if (hasFlow(memory, job.facts.queue)) return null
   lease(memory, job, request, nowMs)
   return claimedJob(memory, job)
 }
@@ -60,7 +68,7 @@ function lease(memory: Memory, job: Job, request: Pick<ClaimRequest, 'worker' | 
 }
 
 function claimedJob(memory: Memory, job: Job): ClaimedJob {
-  const { id, queue, type, payload, version, priority, limits, idempotencyKey, tags, trace } = job.facts
+  const { id, queue, type, payload, version, priority, limits, idempotencyKey, tags, trace, flow } = job.facts
   return {
     id,
     fence: job.fence,
@@ -77,5 +85,6 @@ function claimedJob(memory: Memory, job: Job): ClaimedJob {
     idempotencyKey,
     tags,
     trace,
+    ...(flow === undefined ? {} : { flow }),
   }
 }

@@ -11,7 +11,7 @@ export function copyOf<T>(value: T): T {
   const copy: Record<string, unknown> = {}
   for (const name in value) {
     const part = copyOf(value[name])
-    // Set as usual, this name would mean the class of the copy.
+    // A plain assignment to `__proto__` would change the copy's prototype.
     if (name === '__proto__') Object.defineProperty(copy, name, { value: part, ...OWN })
     else copy[name] = part
   }

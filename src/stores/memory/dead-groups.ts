@@ -6,7 +6,7 @@ import { lastError } from './get.js'
 import { entryOf, type Job, type Memory } from './memory.js'
 import { compareText } from './ordered.js'
 
-/** Types and queues are looked for among this many of a group. */
+/** The types and queues of a group come from this many of its jobs. */
 const NEWEST = 100
 const NAMES_MAX = 5
 

@@ -1,7 +1,7 @@
 // How jobs ended, for calls that wait for them.
 
-import type { Ending } from '../../core/job-store.js'
 import { isFinished } from '../../core/states.js'
+import type { Ending } from '../../core/views.js'
 import { lastError } from './get.js'
 import type { Memory } from './memory.js'
 

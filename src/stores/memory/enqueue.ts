@@ -2,11 +2,13 @@
 
 import type { Enqueued, NewJob } from '../../core/job.js'
 import type { ClaimOnEnqueue } from '../../core/reserve.js'
+import { blankJob } from './blank-job.js'
 import { claimOne } from './claim.js'
-import { copyOf } from './copy.js'
+import { fullRefusal, refusalOf, trackFor } from './held.js'
 import { keyHolder, takeKey } from './keys.js'
 import { entryOf, FRONT, type Job, type Memory, NORMAL, openQueue } from './memory.js'
 import { goOn, put, putReady, putTimed } from './moves.js'
+import { replaceHolder } from './replace.js'
 
 export function enqueue(
   memory: Memory,
@@ -14,7 +16,7 @@ export function enqueue(
   { claim, nowMs }: { readonly claim?: ClaimOnEnqueue | undefined; readonly nowMs: number },
 ): Enqueued[] {
   const fresh = new Set(jobs.slice(0, claim?.count ?? 0).filter(({ id }) => !memory.jobs.has(id)))
-  // A job that is in the call twice is written once and answered alike.
+  // A job that is in the call twice is written once, and both get the same answer.
   const written = new Map<string, Written>()
   const answers = jobs.map((job) => entryOf(written, job.id, () => write(memory, job, null, nowMs)))
   // A job may come after others of its batch, so none goes on before all are written.
@@ -37,19 +39,28 @@ export function enqueueTick(memory: Memory, job: NewJob, schedule: Job['schedule
   return withState(memory, answer)
 }
 
-type Written = { readonly id: string; readonly created: boolean } | Extract<Enqueued, { unknownParent: string }>
+type Written =
+  | { readonly id: string; readonly created: boolean; readonly replaced?: true }
+  | Extract<Enqueued, { unknownParent: string } | { refused: object }>
 
 function write(memory: Memory, newJob: NewJob, schedule: Job['schedule'], nowMs: number): Written {
   const { id, queue, after } = newJob
   openQueue(memory, queue, nowMs)
-  // A known job is sent again after a lost answer, whatever it has become since.
+  // The job exists: the call was repeated after a lost answer. Its current state does not matter.
   if (memory.jobs.has(id)) return { id, created: true }
   const holder = keyHolder(memory, newJob, nowMs)
-  if (holder !== null) return { id: holder.jobId, created: false }
+  if (holder !== null) {
+    const replaced = newJob.replace === undefined ? null : replaceHolder(memory, holder, newJob, nowMs)
+    return replaced ?? { id: holder.jobId, created: false }
+  }
   const unknownParent = after.find((parent) => !memory.jobs.has(parent))
   if (unknownParent !== undefined) return { id, unknownParent }
+  // A tick is never too many: its schedule could not try again.
+  const refused = refusalOf(memory, newJob) ?? (schedule === null ? fullRefusal(memory, newJob) : null)
+  if (refused !== null) return { id, refused }
 
-  const job = blankJob(newJob, schedule, nowMs)
+  const job = blankJob(memory, newJob, schedule, nowMs)
+  if (newJob.flow !== undefined) trackFor(memory, queue, newJob.flow)
   memory.jobs.set(id, job)
   takeKey(memory, job, nowMs)
   if (after.length > 0) put(memory, job)
@@ -60,34 +71,7 @@ function write(memory: Memory, newJob: NewJob, schedule: Job['schedule'], nowMs:
 }
 
 function withState(memory: Memory, answer: Written): Enqueued {
-  if ('unknownParent' in answer) return answer
+  if (!('created' in answer)) return answer
   // A key that lasts for a time can outlive its job; only finished ones are pruned.
   return { ...answer, state: memory.jobs.get(answer.id)?.state ?? 'succeeded' }
-}
-
-function blankJob(newJob: NewJob, schedule: Job['schedule'], nowMs: number): Job {
-  return {
-    facts: copyOf(newJob),
-    createdAtMs: nowMs,
-    schedule,
-    state: 'blocked',
-    runAtMs: runAtMs(newJob.when, nowMs),
-    lane: NORMAL,
-    position: 0,
-    readySinceMs: 0,
-    attempt: 0,
-    crashes: 0,
-    fence: 0,
-    lease: null,
-    ending: null,
-    attempts: [],
-    logs: [],
-    progress: null,
-    requeues: [],
-  }
-}
-
-function runAtMs(when: NewJob['when'], nowMs: number): number | null {
-  if (when === null) return null
-  return 'runAtMs' in when ? when.runAtMs : nowMs + when.delayMs
 }

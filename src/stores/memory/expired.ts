@@ -1,7 +1,6 @@
 // Lists leases that have run out.
 
-import type { ExpiredJob } from '../../core/job.js'
-import type { Expired } from '../../core/upkeep-store.js'
+import type { Expired, ExpiredJob } from '../../core/upkeep-store.js'
 import type { Job, Memory } from './memory.js'
 
 export function expired(memory: Memory, limit: number, nowMs: number): Expired {
@@ -11,7 +10,7 @@ export function expired(memory: Memory, limit: number, nowMs: number): Expired {
 }
 
 function expiredJob(memory: Memory, job: Job, nowMs: number): ExpiredJob {
-  const { id, queue, type, limits, idempotencyKey } = job.facts
+  const { id, queue, type, limits, idempotencyKey, flow } = job.facts
   const lease = job.lease!
   return {
     id,
@@ -28,5 +27,6 @@ function expiredJob(memory: Memory, job: Job, nowMs: number): ExpiredJob {
     limits,
     queueLimits: memory.queues.get(queue)?.settings.limits ?? {},
     idempotencyKey,
+    ...(flow === undefined ? {} : { flow }),
   }
 }

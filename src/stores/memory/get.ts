@@ -1,8 +1,8 @@
-// Shows one job with its whole story.
+// Reads one job with its attempts, logs and progress.
 
-import type { JobSummary, JobView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import { resolveLimits } from '../../core/limits.js'
+import type { JobSummary, JobView } from '../../core/views.js'
 import type { Job, Memory } from './memory.js'
 
 export function get(memory: Memory, id: string): JobView | null {
@@ -54,6 +54,7 @@ export function summaryOf(memory: Memory, job: Job): JobSummary {
     after: facts.after,
     onParentDead: facts.onParentDead,
     schedule: schedule === null ? null : { name: schedule.name, tick: new Date(schedule.tickMs) },
+    ...(facts.flow === undefined ? {} : { flow: facts.flow }),
   }
 }
 

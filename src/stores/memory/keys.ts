@@ -25,15 +25,27 @@ export function takeKey(memory: Memory, job: Job, nowMs: number): void {
   const { id, queue, idempotencyKey } = job.facts
   if (idempotencyKey === null) return
   const { key, ttlMs } = idempotencyKey
-  memory.keys.set(nameOf(queue, key), { jobId: id, expiresAtMs: ttlMs === null ? null : nowMs + ttlMs })
+  const expiresAtMs = ttlMs === null ? null : nowMs + ttlMs
+  memory.keys.set(nameOf(queue, key), { jobId: id, expiresAtMs, next: null })
 }
 
-/** Frees the key of a finished job, unless the key lasts for a time or somebody else has taken it since. */
+/** Makes a job the one that gets the key of a running one. */
+export function takeKeyNext(memory: Memory, job: Job): void {
+  const name = nameOf(job.facts.queue, job.facts.idempotencyKey!.key)
+  memory.keys.set(name, { ...memory.keys.get(name)!, next: job.facts.id })
+}
+
+/** Frees the key of a finished job, unless the key lasts for a time or somebody else has taken it since. A successor gets it. */
 export function freeKey(memory: Memory, job: Job): void {
   const { id, queue, idempotencyKey } = job.facts
   if (idempotencyKey === null || idempotencyKey.ttlMs !== null) return
   const name = nameOf(queue, idempotencyKey.key)
-  if (memory.keys.get(name)?.jobId === id) memory.keys.delete(name)
+  const held = memory.keys.get(name)
+  if (held === undefined) return
+  if (held.next === id) memory.keys.set(name, { ...held, next: null })
+  if (held.jobId !== id) return
+  if (held.next === null) memory.keys.delete(name)
+  else memory.keys.set(name, { jobId: held.next, expiresAtMs: null, next: null })
 }
 
 function nameOf(queue: string, key: string): string {

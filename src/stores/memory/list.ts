@@ -1,7 +1,7 @@
 // Lists and counts jobs that match a filter.
 
 import { matches } from '../../core/filter-match.js'
-import type { JobFilter } from '../../core/job.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import type { CountResult } from '../../core/operating.js'
 import type { JobPage, ListRequest } from '../../core/operator-store.js'
 import { summaryOf, viewOf } from './get.js'

@@ -1,9 +1,15 @@
 // Everything the memory store knows: jobs by id, and the places where jobs wait to be found.
 
-import type { AttemptView, Lease, NewJob, QueueSettings, Schedule, WorkerView } from '../../core/job.js'
+import type { AdaptiveState } from '../../core/flow/adaptive.js'
+import type { Breaker, Outcomes } from '../../core/flow/breaker.js'
+import type { GroupOverride, LimitSettings } from '../../core/flow/settings.js'
+import type { BreakerView, LimitOrigin } from '../../core/flow/views.js'
+import type { Lease, NewJob } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import type { ApiKey, AuditEntry, BulkView, Depth, QueueTally } from '../../core/operating.js'
+import type { Schedule } from '../../core/schedule.js'
 import type { DeadReason, JobState } from '../../core/states.js'
+import type { AttemptView, QueueSettings, WorkerView } from '../../core/views.js'
 import { compareText, type Ordered, ordered } from './ordered.js'
 
 /** Among ready jobs of one priority the front lane goes first: jobs that waited for a time, ticks, and released jobs. */
@@ -41,6 +47,8 @@ export interface Job {
   runAtMs: number | null
   lane: Lane
   position: number
+  /** Its place in an ordered group: that of its enqueue, whatever becomes of it. */
+  order: number
   readySinceMs: number
   attempt: number
   crashes: number
@@ -59,6 +67,8 @@ export interface Job {
 export interface HeldKey {
   readonly jobId: string
   readonly expiresAtMs: number | null
+  /** The job that takes new payloads while the holder runs, and gets the key when that ends. */
+  readonly next: string | null
 }
 
 export interface Queue {
@@ -78,7 +88,7 @@ export interface KeptSchedule {
   readonly maker: string | null
 }
 
-/** How much stood where at one moment. */
+/** How many jobs were in each state at one moment. */
 export type KeptSample = Depth & { readonly oldestAgeS: number }
 
 export interface KeptBulk extends BulkView {
@@ -86,9 +96,50 @@ export interface KeptBulk extends BulkView {
   readonly cursor: string | null
 }
 
+/** The jobs of one queue with one set of limits. */
+export interface Track {
+  readonly limits: readonly string[]
+  /** Ready jobs by group, each list in the order of claiming. Jobs without a group are under ''. */
+  readonly held: Map<string, Ordered<Job>>
+  /** Groups that may have a job to give, the next one first, with what is left of a turn that a claim's end cut short. */
+  readonly turns: Map<string, number | null>
+  /** Groups that wait for a time. */
+  readonly naps: Map<string, number>
+}
+
+/** A limit, with the state of its bucket (rate.ts). Nothing starts before `notBeforeMs`. */
+export interface KeptLimit {
+  settings: LimitSettings
+  origin: LimitOrigin
+  emptyAtMs: number
+  notBeforeMs: number
+  breaker: Breaker
+  /** Since the breaker came to its position, by second. */
+  outcomes: Map<number, Outcomes>
+  /** How the breaker moved, newest first. */
+  history: BreakerView['history']
+  adaptive: AdaptiveState | null
+}
+
+/** What is known of a group beside its jobs. Few groups have such an entry. */
+export interface KeptGroup {
+  override: GroupOverride | null
+  paused: boolean
+  stoppedBy: string | null
+  emptyAtMs: number
+  notBeforeMs: number
+}
+
 export interface Memory {
   readonly jobs: Map<string, Job>
-  /** Ready jobs of each queue in the order of claiming. */
+  /** Tracks of each queue that has jobs under flow control. */
+  readonly tracks: Map<string, Track[]>
+  /** How often each of those queues was claimed from: the tracks begin in turn. */
+  readonly flowClaims: Map<string, number>
+  readonly limits: Map<string, KeptLimit>
+  /** By queue and name. */
+  readonly groups: Map<string, Map<string, KeptGroup>>
+  /** Ready plain jobs of each queue in the order of claiming. */
   readonly ready: Map<string, Ordered<Job>>
   /** Scheduled and retrying jobs, soonest first. */
   readonly timed: Ordered<Job>
@@ -109,7 +160,7 @@ export interface Memory {
   auditLine: number
   /** For each ten seconds, what happened in each queue. */
   readonly tallies: Map<number, Map<string, QueueTally>>
-  /** For each ten seconds somebody looked, how much stood where in each queue. */
+  /** For each ten seconds with a sample, how many jobs of each queue were in each state. */
   readonly samples: Map<number, Map<string, KeptSample>>
   readonly bulks: Map<string, KeptBulk>
   readonly apiKeys: Map<string, ApiKey & { readonly hash: string }>
@@ -123,6 +174,10 @@ export interface Memory {
 export function newMemory(): Memory {
   return {
     jobs: new Map(),
+    tracks: new Map(),
+    flowClaims: new Map(),
+    limits: new Map(),
+    groups: new Map(),
     ready: new Map(),
     timed: ordered((one, other) => one.runAtMs! - other.runAtMs! || compareText(one.facts.id, other.facts.id)),
     running: ordered(

@@ -2,13 +2,15 @@
 // place of its state.
 
 import { isFinished } from '../../core/states.js'
+import { compareReady, hold, unhold } from './held.js'
 import { freeKey } from './keys.js'
 import { entryOf, type Job, type JobEnding, type Lane, type Memory, NORMAL } from './memory.js'
 import { compareText, type Ordered, ordered } from './ordered.js'
 
 /** Takes a job out of the place of its state. It must be put somewhere before the call ends. */
 export function take(memory: Memory, job: Job): void {
-  if (job.state === 'ready') readyList(memory, job.facts.queue).remove(job)
+  if (job.state === 'ready' && job.facts.flow !== undefined) unhold(memory, job)
+  else if (job.state === 'ready') readyList(memory, job.facts.queue).remove(job)
   else if (job.state === 'running') memory.running.remove(job)
   else if (job.state === 'scheduled' || job.state === 'retrying') memory.timed.remove(job)
   else if (job.state === 'blocked') for (const id of job.facts.after) memory.blocked.get(id)?.delete(job)
@@ -16,7 +18,8 @@ export function take(memory: Memory, job: Job): void {
 
 /** Puts a job that is in no place into the one of its state. */
 export function put(memory: Memory, job: Job): void {
-  if (job.state === 'ready') readyList(memory, job.facts.queue).add(job)
+  if (job.state === 'ready' && job.facts.flow !== undefined) hold(memory, job)
+  else if (job.state === 'ready') readyList(memory, job.facts.queue).add(job)
   else if (job.state === 'running') memory.running.add(job)
   else if (job.state === 'scheduled' || job.state === 'retrying') memory.timed.add(job)
   else if (job.state === 'blocked')
@@ -25,10 +28,6 @@ export function put(memory: Memory, job: Job): void {
 
 function readyList(memory: Memory, queue: string): Ordered<Job> {
   return entryOf(memory.ready, queue, () => ordered(compareReady))
-}
-
-function compareReady(one: Job, other: Job): number {
-  return other.facts.priority - one.facts.priority || one.lane - other.lane || one.position - other.position
 }
 
 /** Makes a taken job ready, behind all others of its lane. */
@@ -72,11 +71,11 @@ export function unblock(memory: Memory, finishedIds: readonly string[], nowMs: n
   )
 }
 
-/** Moves on those of the jobs that are blocked no longer, in the order of their ids; what waits for one that ends follows. */
+/** Moves the jobs that are no longer blocked, in the order of their ids. If one of them ends here, its own children follow. */
 export function goOn(memory: Memory, candidates: readonly { readonly id: string }[], nowMs: number): void {
   const ids = [...new Set(candidates.map(({ id }) => id))].sort(compareText)
   const blocked = ids.map((id) => memory.jobs.get(id)).filter((job) => job?.state === 'blocked') as Job[]
-  // All are judged before any of them moves: one that ends here is no finished parent to its neighbours yet.
+  // All are checked before any of them moves, so one that ends here does not yet count as a finished parent of another.
   const verdicts = blocked.map((job) => ({ job, verdict: judge(memory, job) }))
   for (const { job, verdict } of verdicts) {
     if (verdict === 'waits') continue

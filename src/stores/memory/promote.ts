@@ -1,5 +1,5 @@
-// Makes jobs ready whose time has come. Nothing is left over for it among blocked jobs: whatever finishes a job here
-// lets those that come after it go on in the same call.
+// Makes jobs ready whose time has come. It has nothing to do for blocked jobs: in this store every call that finishes a job also
+// unblocks its children.
 
 import type { Promotion } from '../../core/upkeep-store.js'
 import { FRONT, type Memory, NORMAL } from './memory.js'

@@ -3,6 +3,7 @@
 import { idTimeMs } from '../../core/id.js'
 import { SERIES_KEPT_MS } from '../../core/operating.js'
 import type { Pruned } from '../../core/upkeep-store.js'
+import { pruneGroups, pruneTracks } from './groups.js'
 import { hasExpired } from './keys.js'
 import type { Job, Memory } from './memory.js'
 import { compareText } from './ordered.js'
@@ -49,5 +50,6 @@ function pruneRest(memory: Memory, nowMs: number): number {
   for (const kept of [memory.tallies, memory.samples]) {
     for (const atMs of kept.keys()) if (atMs < nowMs - SERIES_KEPT_MS) kept.delete(atMs)
   }
-  return rows
+  pruneTracks(memory)
+  return rows + pruneGroups(memory, nowMs)
 }

@@ -1,10 +1,13 @@
 // Queues: paused, resumed, set, shown.
 
-import type { QueueSettings, QueueView } from '../../core/job.js'
 import { tooManyQueues } from '../../core/queue-limit.js'
+import type { QueueSettings, QueueView } from '../../core/views.js'
 import { writeLine } from './audit.js'
 import { copyOf } from './copy.js'
-import { type Job, type Memory, openQueue, type Queue } from './memory.js'
+import { groupOf, isOrdered, offerAll } from './held.js'
+import { setQueueLimit } from './limits.js'
+import { type Job, type Memory, NORMAL, openQueue, type Queue } from './memory.js'
+import { put, take } from './moves.js'
 import { compareText } from './ordered.js'
 
 export function pause(memory: Memory, name: string, by: string, nowMs: number): void {
@@ -27,9 +30,25 @@ export function setQueue(
   { by, nowMs }: { readonly by: string; readonly nowMs: number },
 ): void {
   // Programs set their queues at every start: only what differs is a change.
-  if (JSON.stringify(memory.queues.get(name)?.settings) === JSON.stringify(settings)) return
-  writeLine(memory, { actor: by, action: 'set queue', target: name, details: settings }, nowMs)
-  openQueue(memory, name, nowMs).settings = copyOf(settings)
+  const before = memory.queues.get(name)?.settings
+  if (JSON.stringify(before) === JSON.stringify(settings)) return
+  const details = { before: before ?? null, after: settings }
+  writeLine(memory, { actor: by, action: 'set queue', target: name, details }, nowMs)
+  const queue = openQueue(memory, name, nowMs)
+  // In an ordered group jobs have other places.
+  const held = (memory.tracks.get(name) ?? []).flatMap((track) =>
+    [...track.held.values()].flatMap(({ values }) => values),
+  )
+  for (const job of held) take(memory, job)
+  // Jobs that waited in order keep it when the queue has none any more, within their priorities.
+  for (const job of held.filter((one) => isOrdered(memory, name, groupOf(one)))) {
+    job.lane = NORMAL
+    job.position = job.order
+  }
+  queue.settings = copyOf(settings)
+  for (const job of held) put(memory, job)
+  setQueueLimit(memory, name, settings.flow, nowMs)
+  offerAll(memory, name)
 }
 
 /** Makes queues known; false when `by` would have made more than `most`. Raises when there would be more than `max`. */
@@ -57,11 +76,13 @@ export function removeQueue(memory: Memory, name: string, by: string, nowMs: num
   const isLeft = ({ facts, state }: Job) => facts.queue === name && state !== 'succeeded' && state !== 'cancelled'
   if ([...memory.jobs.values()].some(isLeft)) return 'busy'
   memory.queues.delete(name)
+  for (const known of [memory.tracks, memory.groups, memory.flowClaims]) known.delete(name)
+  setQueueLimit(memory, name, undefined, nowMs)
   writeLine(memory, { actor: by, action: 'remove queue', target: name }, nowMs)
   return 'removed'
 }
 
-/** In the order of an overview: those somebody cares for first, then those known longest. */
+/** In the order of an overview: first queues that are paused, have settings or have a worker, then those known longest. */
 export function queuesByWeight(memory: Memory, served: ReadonlySet<string>): QueueView[] {
   const hasSettings = ({ settings }: Queue) => JSON.stringify(settings) !== JSON.stringify({ limits: {} })
   const weight = (name: string, queue: Queue) => (queue.paused || hasSettings(queue) || served.has(name) ? 0 : 1)

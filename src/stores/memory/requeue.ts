@@ -3,6 +3,7 @@
 import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
 import { allows } from '../../core/states.js'
 import { writeLine } from './audit.js'
+import { keepsPlace } from './groups.js'
 import { keyHolder, takeKey } from './keys.js'
 import { type Memory, NORMAL } from './memory.js'
 import { putFinished, putReady, unblock } from './moves.js'
@@ -29,6 +30,7 @@ function requeueOne(memory: Memory, id: string, by: string, nowMs: number): Requ
   job.ending = null
   const requeues = job.requeues.length + 1
   job.requeues.push({ number: requeues, at: new Date(nowMs), by })
+  if (!keepsPlace(memory, job)) job.order = ++memory.lastPosition
   putReady(memory, job, NORMAL, nowMs)
   writeLine(memory, { actor: by, action: 'requeue', job: id }, nowMs)
   return { id, result: 'requeued', requeues }

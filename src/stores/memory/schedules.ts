@@ -1,7 +1,9 @@
 // Schedules: kept, due, and fired.
 
-import type { Schedule, ScheduleView } from '../../core/job.js'
+import { isTypeLimit } from '../../core/flow/job-flow.js'
+import { limitUnknown } from '../../core/flow/refusals.js'
 import type { ScheduleBound } from '../../core/operator-store.js'
+import type { Schedule, ScheduleView } from '../../core/schedule.js'
 import { SCHEDULES_MAX, tooManySchedules } from '../../core/schedule-limit.js'
 import { isFinished } from '../../core/states.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/upkeep-store.js'
@@ -80,6 +82,8 @@ export function setSchedule(
 ): ScheduleView {
   const known = memory.schedules.get(schedule.name)
   if (known === undefined) checkRoom(memory, schedule.name, bound)
+  const limit = schedule.flow?.limits.find((name) => !memory.limits.has(name) && !isTypeLimit(name))
+  if (limit !== undefined) throw limitUnknown(`schedule "${schedule.name}" was not set: it`, limit)
   // Programs set their schedules at every start: only what differs is a change.
   if (JSON.stringify(known?.schedule) !== JSON.stringify(schedule)) {
     writeLine(memory, { actor: by, action: 'set schedule', target: schedule.name }, nowMs)

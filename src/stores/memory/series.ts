@@ -1,4 +1,4 @@
-// What happened over time: tallies of what was done, samples of how much stood where.
+// What happened over time: tallies of what was done, and samples of how many jobs were in each state.
 
 import { BUCKET_MS, NO_TALLY, type QueueTally, type SeriesPoint, type SeriesRequest } from '../../core/operating.js'
 import { seriesSteps } from '../../core/series.js'

@@ -4,6 +4,9 @@ import { type Lease, leaseOf, type SettledJob } from '../../core/job.js'
 import type { SettleResult } from '../../core/job-store.js'
 import { isFinished } from '../../core/states.js'
 import { copyOf } from './copy.js'
+import { stopGroup } from './groups.js'
+import { freeSlots } from './held.js'
+import { holdOff, settleCost } from './limits.js'
 import { FRONT, heldJob, type Job, type Memory } from './memory.js'
 import { putFinished, putReady, putTimed, take, unblock } from './moves.js'
 
@@ -20,6 +23,8 @@ export function settle(
     if (job === null) return repeated(memory, settled)
     if (onlyExpired && job.lease!.leasedUntilMs > nowMs) return { ...lease, result: 'lost', state: null }
     endLease(memory, job, settled, nowMs)
+    if (settled.holdOff !== undefined) holdOff(memory, job, settled.holdOff, nowMs)
+    if (settled.spent !== undefined) settleCost(memory, job, settled.spent, nowMs)
     // The worker that let its lease run out may still be alive: its own settlement must not pass for a repetition.
     if (onlyExpired) job.fence += 1
     if (isFinished(job.state)) finishedIds.push(lease.id)
@@ -52,6 +57,7 @@ function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number):
     })
   }
   take(memory, job)
+  freeSlots(memory, job)
   job.lease = null
   job.attempt = settlement.attempt
   job.crashes = settlement.crashes
@@ -60,12 +66,8 @@ function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number):
   else if (settlement.state === 'ready') putReady(memory, job, FRONT, nowMs)
   else if (settlement.state === 'retrying' || settlement.state === 'scheduled')
     putTimed(memory, job, settlement.state, nowMs + settlement.delayMs)
-  else if (settlement.state === 'dead')
-    putFinished(memory, job, 'dead', {
-      ...ending,
-      result: null,
-      reason: settlement.reason,
-      error: copyOf(error),
-    })
-  else putFinished(memory, job, settlement.state, ending)
+  else if (settlement.state === 'dead') {
+    putFinished(memory, job, 'dead', { ...ending, result: null, reason: settlement.reason, error: copyOf(error) })
+    stopGroup(memory, job)
+  } else putFinished(memory, job, settlement.state, ending)
 }

@@ -1,7 +1,9 @@
 // What a job's standing depends on.
 
 import type { Standing } from '../../core/operating.js'
+import { flowStanding } from './flow-standing.js'
 import { summaryOf } from './get.js'
+import { hasFlow, waitingWith } from './held.js'
 import { keyHolder } from './keys.js'
 import type { Memory } from './memory.js'
 import { liveWorkers } from './workers.js'
@@ -13,7 +15,7 @@ export function standing(memory: Memory, id: string, nowMs: number): Standing | 
   const job = memory.jobs.get(id)
   if (job === undefined) return null
   const { queue, type, after } = job.facts
-  const ahead = job.state === 'ready' ? memory.ready.get(queue)!.values.indexOf(job) : 0
+  const ahead = job.state === 'ready' ? waitingWith(memory, job).values.indexOf(job) : 0
   const holder = keyHolder(memory, job.facts, nowMs)
   return {
     job: summaryOf(memory, job),
@@ -30,5 +32,6 @@ export function standing(memory: Memory, id: string, nowMs: number): Standing | 
       .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(type) })),
     keyHeldBy: holder === null || holder.jobId === id ? null : holder.jobId,
     nowMs,
+    ...(hasFlow(memory, queue) ? { flow: flowStanding(memory, job, nowMs) } : {}),
   }
 }

@@ -1,7 +1,7 @@
-// Counts how much is where.
+// Counts the jobs in each state.
 
-import { ATTEMPTS_WINDOW, type QueueStats } from '../../core/job.js'
 import type { JobState } from '../../core/states.js'
+import { ATTEMPTS_WINDOW, type QueueStats } from '../../core/views.js'
 import type { Job, Memory } from './memory.js'
 import { compareText } from './ordered.js'
 

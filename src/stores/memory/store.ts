@@ -20,8 +20,12 @@ import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { expired } from './expired.js'
 import { extend, watch } from './extend.js'
+import { flowCounts } from './flow-counts.js'
+import { neighbours, stoppedGroups, tracks } from './flow-looks.js'
 import { get } from './get.js'
+import { groups, pauseGroup, resumeGroup, setGroup } from './groups.js'
 import { health } from './health.js'
+import { forceBreaker, limits, observe, removeLimit, setLimit } from './limits.js'
 import { count, list } from './list.js'
 import type { Memory } from './memory.js'
 import { note } from './note.js'
@@ -77,6 +81,8 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
         return settle(memory, bounded('settle', jobs), onlyExpired, nowMs)
       }),
 
+    observe: (reports) => call((nowMs) => observe(memory, bounded('observe', reports), nowMs)),
+
     promote: (limit) => call((nowMs) => promote(memory, limit, nowMs)),
     expired: (limit) => call((nowMs) => expired(memory, limit, nowMs)),
     due: (limit, afterQueue = '') => call((nowMs) => due(memory, limit, afterQueue, nowMs)),
@@ -96,6 +102,26 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     queues: () => call(() => queues(memory)),
     openQueues: (names, options) => call((nowMs) => openQueues(memory, names, { ...options, max: QUEUES_MAX, nowMs })),
     removeQueue: (name, by) => call((nowMs) => removeQueue(memory, name, by, nowMs)),
+
+    setLimit: (name, settings, by, origin = 'operator') =>
+      call((nowMs) => setLimit(memory, name, settings, { by, origin, nowMs })),
+    removeLimit: (name, by) => call((nowMs) => removeLimit(memory, name, by, nowMs)),
+    limits: () => call((nowMs) => limits(memory, nowMs)),
+    forceBreaker: (name, forced, by) => call((nowMs) => forceBreaker(memory, name, forced, { by, nowMs })),
+    setGroup: (queue, group, override, by) => call((nowMs) => setGroup(memory, { queue, group, by, nowMs }, override)),
+    pauseGroup: (queue, group, by) => call((nowMs) => pauseGroup(memory, { queue, group, by, nowMs })),
+    resumeGroup: (queue, group, by) => call((nowMs) => resumeGroup(memory, { queue, group, by, nowMs })),
+    groups: (request) =>
+      call((nowMs) =>
+        groups(memory, { ...request, limit: checkWhole('groups: limit', request.limit, 1, PAGE_MAX) }, nowMs),
+      ),
+    flowCounts: () => call((nowMs) => flowCounts(memory, nowMs)),
+    stoppedGroups: (limit) => call(() => stoppedGroups(memory, checkWhole('stoppedGroups: limit', limit, 1, PAGE_MAX))),
+    tracks: (request) => call(() => tracks(memory, request)),
+    neighbours: (request) =>
+      call(() =>
+        neighbours(memory, { ...request, limit: checkWhole('neighbours: limit', request.limit, 1, PAGE_MAX) }),
+      ),
 
     setSchedule: (schedule, nextAtMs, by, bound) =>
       call((nowMs) => setSchedule(memory, schedule, nextAtMs, { by, nowMs, bound })),

@@ -4,6 +4,7 @@ import { changeDetails } from '../../core/audit-details.js'
 import type { JobChanges, UpdateResult } from '../../core/operator-store.js'
 import { allows } from '../../core/states.js'
 import { writeLine } from './audit.js'
+import { freeSlots } from './held.js'
 import type { Job, Memory } from './memory.js'
 import { put, take } from './moves.js'
 
@@ -12,6 +13,7 @@ export function update(memory: Memory, id: string, changes: JobChanges, by: stri
   if (job === undefined) return { id, result: 'missing' }
   if (!allows(job.state, 'update')) return { id, result: 'refused', state: job.state }
   take(memory, job)
+  freeSlots(memory, job)
   const { priority = job.facts.priority, payload = job.facts.payload } = changes
   job.facts = { ...job.facts, priority, payload }
   if (changes.runAtMs === undefined) put(memory, job)

@@ -1,7 +1,7 @@
-// Which workers live.
+// The workers that are alive.
 
-import type { WorkerBeat, WorkerView } from '../../core/job.js'
 import { WORKER_LIVE_MS } from '../../core/operating.js'
+import type { WorkerBeat, WorkerView } from '../../core/views.js'
 import { copyOf } from './copy.js'
 import type { Memory } from './memory.js'
 import { compareText } from './ordered.js'

@@ -1,4 +1,4 @@
-// among: which jobs are in some queues. One statement that finds a job of another queue no more than one that does not exist.
+// among: which jobs are in the given queues. To this statement a job of another queue looks like one that does not exist.
 
 import type { Database } from './database.js'
 import { arrayOf, plainArrayOf, statement } from './statement.js'

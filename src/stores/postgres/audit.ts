@@ -21,7 +21,7 @@ export async function record(db: Database, send: Send, entry: AuditRecord): Prom
 /** Lines that go in one call. */
 const PRUNED_MAX = 5_000
 
-// From the oldest on, and only as far as they are all old: what is looked at is what goes, and one line more.
+// Reads from the oldest line up to the first one that is kept, so it reads one line more than it deletes.
 const PRUNE = statement(
   'prune_audit',
   `

@@ -3,7 +3,7 @@
 // for it. ◄── upkeep/bulk.ts
 
 import { isHoldfastError } from '../../core/errors.js'
-import type { JobFilter } from '../../core/job.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import {
   BULK_BATCH_MAX,
   type BulkAction,
@@ -103,8 +103,8 @@ export async function cancelBulk(db: Database, id: string, by: string): Promise<
   })
 }
 
-// Of those that may go on, the one that has waited longest. One that another process works on is left to it.
-// A pace earns jobs from the last batch on, a second's worth at most.
+// The action that has waited longest, among those that may do a batch now. One that another process works on is skipped.
+// With a rate limit, a batch may have the jobs since the last batch, and at most those of one second.
 const NEXT = statement(
   'next_bulk',
   `
@@ -171,7 +171,7 @@ export async function stepBulk(db: Database, on: CancelCalls): Promise<BulkProgr
     ready.forEach(on.ready)
     return progress
   } catch (error) {
-    // What will fail again is ended, so that it does not block the others.
+    // An action that would fail again is ended, so that it does not block the others.
     const failed = bulk as BulkView | null
     if (failed === null || !isHoldfastError(error) || error.retryable) throw error
     await db.send('bulk', FAIL, [db.now(), failed.id, error.message.slice(0, 1_000)])

@@ -1,5 +1,5 @@
-// A cancel request: PostgreSQL ends what a connection is running when it is asked to over another one, which needs nothing but the
-// process id and the secret the first was given.
+// A cancel request: PostgreSQL ends the running statement of a connection when it is asked to over a second connection. That needs
+// only the process id and the secret of the first.
 
 import pg from 'pg'
 
@@ -15,7 +15,7 @@ interface Connected {
   readonly secretKey: number
 }
 
-/** What of the driver's connection a cancel request uses. */
+/** The parts of the driver's connection that a cancel request uses. */
 interface CancelWire {
   connect(port: number, host: string): void
   connect(path: string): void

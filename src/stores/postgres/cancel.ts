@@ -3,45 +3,57 @@
 import type { CancelResult } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
+import { intoArrivals } from './held-place.js'
+import { freeKeysOfWaiting } from './key-rows.js'
 import { arrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'
 import { unblockAfter } from './unblock.js'
 
 // The rows of ready are found through their jobs' first places or by id; each row exists in one table only, so the deletes
 // below take what is there and the rest answer nothing. A row of running may be locked by a handler's open transaction: no call waits
-// for that, and the request is kept in a table of its own.
+// for that, and the request is kept in a table of its own. So is one for a job whose payload a caller's open transaction is replacing.
+const keys = freeKeysOfWaiting('SELECT id FROM cancelled')
 const CANCEL = statement(
   'cancel',
   `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), from_blocked AS (
-  DELETE FROM :schema.blocked WHERE blocked.id = ANY ($2::uuid[]) RETURNING id, NULL::bigint AS fence, 0 AS attempt, 0 AS crashes
+  DELETE FROM :schema.blocked
+   WHERE blocked.id = ANY (ARRAY(SELECT waiting.id FROM :schema.blocked AS waiting WHERE waiting.id = ANY ($2::uuid[]) FOR UPDATE SKIP LOCKED))
+  RETURNING id, NULL::bigint AS fence, 0 AS attempt, 0 AS crashes,
+              queue, track, group_name
 ), unlinked AS (
   DELETE FROM :schema.parents WHERE parents.child = ANY (ARRAY(SELECT id FROM from_blocked))
 ), from_scheduled AS (
-  DELETE FROM :schema.scheduled WHERE scheduled.id = ANY ($2) RETURNING id, fence, attempt, crashes
+  DELETE FROM :schema.scheduled
+   WHERE scheduled.id = ANY (ARRAY(SELECT timed.id FROM :schema.scheduled AS timed WHERE timed.id = ANY ($2) FOR UPDATE SKIP LOCKED))
+  RETURNING id, fence, attempt, crashes, queue, track, group_name
 ), place AS MATERIALIZED (
   SELECT jobs.queue, jobs.priority, jobs.position, jobs.id FROM :schema.jobs WHERE jobs.id = ANY ($2)
 ), from_ready AS (
   DELETE FROM :schema.ready USING place
    WHERE ready.queue = place.queue AND ready.priority = place.priority AND ready.position = place.position
      AND ready.id = place.id AND NOT ready.moved
-  RETURNING ready.id, ready.fence, ready.attempt, ready.crashes
+  RETURNING ready.id, ready.fence, ready.attempt, ready.crashes, ready.queue, 0 AS track, ''::text AS group_name
 ), from_moved AS (
-  DELETE FROM :schema.ready WHERE ready.id = ANY ($2) AND ready.moved RETURNING id, fence, attempt, crashes
+  DELETE FROM :schema.ready WHERE ready.id = ANY ($2) AND ready.moved
+  RETURNING id, fence, attempt, crashes, queue, 0 AS track, ''::text AS group_name
+), from_held AS (
+  DELETE FROM :schema.held WHERE held.id = ANY ($2) RETURNING id, fence, attempt, crashes, queue, track, group_name
 ), cancelled AS MATERIALIZED (
   SELECT * FROM from_blocked UNION ALL SELECT * FROM from_scheduled
-  UNION ALL SELECT * FROM from_ready UNION ALL SELECT * FROM from_moved
+  UNION ALL SELECT * FROM from_ready UNION ALL SELECT * FROM from_moved UNION ALL SELECT * FROM from_held
 ), into_finished AS (
   INSERT INTO :schema.finished (id, finished_at, fence, attempt, crashes, ending)
   SELECT cancelled.id, moment.now, cancelled.fence, coalesce(cancelled.attempt, 0), coalesce(cancelled.crashes, 0), 'cancelled'
     FROM cancelled, moment
+), arrived AS (${intoArrivals('cancelled', "(SELECT pg_catalog.nextval(':schema.positions') * 65536)")}
 ), announced AS (
   INSERT INTO :schema.link_checks (job)
   SELECT cancelled.id FROM cancelled WHERE EXISTS (SELECT FROM :schema.parents WHERE parents.parent = cancelled.id)
-), freed AS (
-  DELETE FROM :schema.keys WHERE keys.id = ANY (ARRAY(SELECT id FROM cancelled)) AND keys.expires_at IS NULL
+), freed AS (${keys.freed}
+), left_key AS (${keys.left}
 ), free AS MATERIALIZED (
   SELECT running.id FROM :schema.running WHERE running.id = ANY ($2) FOR UPDATE SKIP LOCKED
 ), asked AS (
@@ -56,22 +68,22 @@ WITH moment AS MATERIALIZED (
     FROM (SELECT id FROM cancelled UNION ALL SELECT id FROM asked UNION ALL SELECT id FROM locked) AS touched, moment
    WHERE $3::text IS NOT NULL
 )
-SELECT id::text, 'cancelled' FROM cancelled
+SELECT id::text, 'cancelled', CASE WHEN track > 0 THEN queue END FROM cancelled
 UNION ALL
-SELECT id::text, 'asked' FROM asked
+SELECT id::text, 'asked', NULL FROM asked
 UNION ALL
-SELECT id::text, 'locked' FROM locked`,
+SELECT id::text, 'locked', NULL FROM locked`,
 )
 
 type Outcome = 'cancelled' | 'asked' | 'locked'
 
-/** Whom to tell what a cancel changed. */
+/** Callbacks for what a cancel changed. */
 export interface CancelCalls {
   /** Called with the ids of running jobs. */
   readonly asked: (id: string) => void
   /** Called with the queues in which a child became ready. */
   readonly ready: (queue: string) => void
-  /** Takes over to let the children of these go on, for a cancel inside a transaction: after it. */
+  /** Called with the ids of jobs whose children must be unblocked later: a cancel inside a transaction leaves that to after its commit. */
   readonly ended?: (ids: readonly string[]) => void
 }
 
@@ -94,14 +106,14 @@ export async function cancel(
 
 const GRANTED = statement('cancels_granted', 'DELETE FROM :schema.cancels WHERE cancels.id = ANY ($1::uuid[])')
 
-/** Cancels jobs that could not be asked because their rows were locked. Those whose rows still are stay in the list. */
+/** Cancels jobs whose rows were locked at the first try. Those that are still locked stay in the list. */
 export async function cancelKept(db: Database, send: Send, ids: readonly string[], on: CancelCalls): Promise<void> {
   const { results } = await cancelAll(db, send, ids, null, on)
   const granted = ids.filter((id) => results.get(id) !== 'locked')
   if (granted.length > 0) await send(GRANTED, [arrayOf(granted)])
 }
 
-// For a job that was somewhere else each time it was looked for. The same wish as that of a locked row, and granted the same way.
+// For a job that changed tables each time it was looked for. Its cancel request is kept and granted later, like that of a locked row.
 const KEEP = statement(
   'cancels_keep',
   `
@@ -126,12 +138,14 @@ async function cancelAll(
 ): Promise<{ readonly results: ReadonlyMap<string, Outcome>; readonly states: ReadonlyMap<string, JobState> }> {
   const results = new Map<string, Outcome>()
   let states = new Map<string, JobState>()
-  // A job that moves from one table to the next while it is looked for is missed by both: ask again. One whose state is an end at a
-  // moment after the look is refused for that state, even if it is requeued meanwhile.
+  // A job that moves between two tables during the query is found in neither, so try again. A job that has finished by then is refused
+  // with its final state, even if it is requeued meanwhile.
   let open = ids
   for (let tries = 0; tries < TRIES_MAX && open.length > 0; tries++) {
-    for (const [id, result] of await send(CANCEL, [db.now(), arrayOf(open), by])) {
+    for (const [id, result, queue] of await send(CANCEL, [db.now(), arrayOf(open), by])) {
       results.set(id!, result as Outcome)
+      // The next of its group may go.
+      if (queue !== null && queue !== undefined) on.ready(queue)
     }
     const missed = open.filter((id) => !results.has(id))
     if (missed.length > 0) states = new Map([...states, ...(await statesOf(send, missed))])

@@ -1,11 +1,12 @@
-// Which jobs a list looks at: ids, newest first, from the table that has the fewest for the filter. What they are is asked
-// afterwards, so that a look costs by the rows it looks at and never by those that are there.
+// The ids that a list reads, newest first, from the table with the fewest rows for the filter. The jobs themselves are read
+// afterwards, so the cost depends on the rows that are read and not on how many exist.
 
-import type { JobFilter } from '../../core/job.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import { LIST_WINDOW } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
 import { spanOf } from './filter.js'
+import { groupSource, type Source } from './group-candidates.js'
 import { queueNames } from './queues.js'
 import { arrayOf, type Statement, statement } from './statement.js'
 
@@ -37,17 +38,22 @@ const BY_STATE: Readonly<Record<Exclude<JobState, 'ready'>, Statement>> = {
 const DEAD_OF_QUEUE = idsOf('dead', 'queue = $4')
 const DEAD_OF_FINGERPRINT = idsOf('dead', 'fingerprint = $4')
 
-// The line has no index on ids. While it is short all of it is sorted; a long one is looked at through the facts of the newest
-// jobs, most of which are in it then.
+// `ready` has no index on ids. A short backlog is sorted whole. For a long one the newest rows of `jobs` are read, because most of them
+// are ready then.
+const TRACKS_OF = (queues: string) =>
+  `ARRAY(SELECT tracks.track FROM :schema.tracks WHERE tracks.queue = ANY (${queues}::text[]))`
 const READY_COUNT = statement(
   'ready_count_few',
-  'SELECT count(*) FROM (SELECT FROM :schema.ready WHERE queue = ANY ($1::text[]) LIMIT $2) AS few',
+  `SELECT (SELECT count(*) FROM (SELECT FROM :schema.ready WHERE queue = ANY ($1::text[]) LIMIT $2) AS few)
+        + (SELECT count(*) FROM (SELECT FROM :schema.held WHERE track = ANY (${TRACKS_OF('$1')}) LIMIT $2) AS few)`,
 )
 const READY_FEW = statement(
   'ids_of_ready_few',
   `
 SELECT few.id
-  FROM (SELECT id FROM :schema.ready WHERE queue = ANY ($4::text[]) LIMIT $5) AS few
+  FROM ((SELECT id FROM :schema.ready WHERE queue = ANY ($4::text[]) LIMIT $5)
+         UNION ALL
+        (SELECT id FROM :schema.held WHERE track = ANY (${TRACKS_OF('$4')}) LIMIT $5)) AS few
  WHERE few.id < $1::uuid
    AND few.id > $2::uuid
  ORDER BY few.id DESC
@@ -109,9 +115,6 @@ function fixed(ids: readonly string[]): NextIds {
   return async (before, count) => sorted.filter((id) => id < before).slice(0, count)
 }
 
-/** One source of ids between two bounds. */
-type Source = (before: string, after: string, count: number) => Promise<readonly string[]>
-
 async function sourcesOf(send: Send, filter: JobFilter, queues: readonly string[] | null): Promise<readonly Source[]> {
   const plain =
     (sql: Statement, ...more: readonly unknown[]): Source =>
@@ -124,7 +127,9 @@ async function sourcesOf(send: Send, filter: JobFilter, queues: readonly string[
   const sources: Source[] = []
   const tables = new Set<Statement>()
   for (const state of states) {
-    if (state === 'ready') {
+    const ofGroups = await groupSource(send, filter, state, queues)
+    if (ofGroups !== null) sources.push(ofGroups)
+    else if (state === 'ready') {
       const names = queues ?? (await queueNames(send))
       const [[ready] = []] = await send(READY_COUNT, [arrayOf(names), LIST_WINDOW + 1])
       if (Number(ready) > LIST_WINDOW) return [plain(ANY)]

@@ -1,14 +1,15 @@
-// claim: ready rows become running rows under a new fence. ◄── worker/fetcher.ts · next: settle.ts
+// claim: ready rows become running rows under a new fence. ◄── worker/fetcher.ts · next: worker/slots.ts
 
 import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/job-store.js'
+import { readClaimedJob } from './claimed-job.js'
 import type { Database } from './database.js'
-import type { Floors, TakenPlace } from './floors.js'
-import { readOptions, readQueueLimits, readTags } from './options-column.js'
-import { arrayOf, plainArrayOf, type Row, type Statement, statement } from './statement.js'
+import type { Floors } from './floors.js'
+import { arrayOf, type Row, readJson, type Statement, statement } from './statement.js'
 import { despiteStrays, removeJobless } from './strays.js'
 
-const SEGMENT = (where: string) => `(
+/** The first jobs of a queue, locked. Those that another claim has locked are skipped. */
+export const SEGMENT = (where: string) => `(
      SELECT ready.ctid AS place
        FROM :schema.ready
       WHERE ready.queue = asked.queue
@@ -18,33 +19,17 @@ const SEGMENT = (where: string) => `(
         FOR UPDATE SKIP LOCKED
    )`
 
-// The same order in four segments, read one after the other until there are enough jobs: higher priorities than that of the main lane,
-// the front lane, the main lane from its floor on, and lower priorities. See floors.ts.
-const FROM_FLOOR = `(SELECT segments.place FROM (
-   SELECT place FROM ${SEGMENT(`
-        AND ready.priority > asked.priority`)} AS higher_priority
-   UNION ALL
-   SELECT place FROM ${SEGMENT(`
-        AND ready.priority = asked.priority AND ready.position < 0`)} AS front_lane
-   UNION ALL
-   SELECT place FROM ${SEGMENT(`
-        AND ready.priority = asked.priority AND ready.position > asked.back`)} AS main_lane
-   UNION ALL
-   SELECT place FROM ${SEGMENT(`
-        AND ready.priority < asked.priority`)} AS lower_priority
-   ) AS segments
-   LIMIT asked.amount)`
-
-const claimSql = ({ floors, first, place }: { floors: boolean; first: string; place: string }) => `
+export const claimSql = ({ floors, first, place }: { floors: boolean; first: string; place: string }) => `
 WITH moment AS MATERIALIZED (
   SELECT clock.now, round(date_part('epoch', clock.now) * 1000)::bigint AS now_ms
     FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock
 ), asked AS MATERIALIZED (
-  SELECT asked.*, queues.settings
+  SELECT asked.queue, asked.turn, CASE WHEN queues.flow THEN 0 ELSE asked.amount END AS amount, queues.settings,
+         queues.flow${floors ? ', asked.priority, asked.back' : ''}
     FROM unnest($2::text[], $3::integer[]${floors ? ', $7::smallint[], $8::bigint[]' : ''})
            WITH ORDINALITY AS asked (queue, amount${floors ? ', priority, back' : ''}, turn)
     LEFT JOIN :schema.queues ON queues.name = asked.queue
-   WHERE queues.paused IS NOT TRUE
+   WHERE queues.paused IS NOT TRUE OR queues.flow            -- those with flow control are claimed by claim-flow.ts
 ), taken AS MATERIALIZED (                                    -- fence: otherwise the planner may run it again and lock more
   SELECT first.place
     FROM asked
@@ -68,7 +53,8 @@ WITH moment AS MATERIALIZED (
 )
 SELECT moment.now_ms,
        round(date_part('epoch', moment.now - (SELECT min(claimed.since) FROM claimed)) * 1000),
-       job.*
+       job.*,
+       (SELECT json_agg(asked.queue) FROM asked WHERE asked.flow)
   FROM moment
   LEFT JOIN LATERAL (
     -- From claimed, not from what leased returns: joined to each other again, the two cost the square of the batch.
@@ -88,18 +74,18 @@ SELECT moment.now_ms,
 
 /** Exported for the test that counts the pages it reads. */
 export const CLAIM: Statement = statement('claim', claimSql({ floors: false, first: SEGMENT(''), place: '' }))
-const CLAIM_FROM_FLOOR: Statement = statement(
-  'claim_from_floor',
-  claimSql({ floors: true, first: FROM_FLOOR, place: ', claimed.position' }),
-)
+/** What a claim answers, and which of the queues it left out because they have flow control. */
+export interface PlainClaim extends Claim {
+  readonly flowQueues: readonly string[]
+}
 
 /** Claims jobs. `onFound` is called with each queue whose claims passed over jobs that the next claim takes. */
-export async function claim(
+export async function claimPlain(
   db: Database,
   floors: Floors,
   request: ClaimRequest,
   onFound: (queue: string) => void,
-): Promise<Claim> {
+): Promise<PlainClaim> {
   const amounts = new Map<string, number>()
   for (const { queue, limit } of request.queues) amounts.set(queue, (amounts.get(queue) ?? 0) + limit)
   const values = [
@@ -113,12 +99,13 @@ export async function claim(
   const { types } = request
   const rows = await despiteStrays(db, { amounts, types }, () =>
     floors.isOn
-      ? claimFromFloor(db, floors, { values, queues: [...amounts.keys()], types, onFound })
+      ? floors.claim(db, { values, queues: [...amounts.keys()], types, onFound })
       : db.send('claim', CLAIM, values),
   )
   const [now, waited, firstId] = rows[0]!
   const nowMs = Number(now)
-  if (firstId === null) return { jobs: [], nowMs, waitedMs: null }
+  const flowQueues = (readJson(rows[0]!.at(-1)) ?? []) as string[]
+  if (firstId === null) return { jobs: [], nowMs, waitedMs: null, flowQueues }
   const jobless = rows.filter(isJobless)
   if (jobless.length > 0) {
     await removeJobless(
@@ -127,30 +114,7 @@ export async function claim(
     )
   }
   const jobs = (jobless.length === 0 ? rows : rows.filter((row) => !isJobless(row))).map(readJob)
-  return { jobs, nowMs, waitedMs: jobs.length === 0 ? null : Math.max(0, Number(waited)) }
-}
-
-async function claimFromFloor(
-  db: Database,
-  floors: Floors,
-  asked: {
-    readonly values: readonly unknown[]
-    readonly queues: readonly string[]
-    readonly types: readonly string[] | null
-    readonly onFound: (queue: string) => void
-  },
-): Promise<Row[]> {
-  const start = floors.of(asked.queues, asked.types)
-  floors.lookBelow(db, performance.now(), asked.onFound)
-  const values = [...asked.values, plainArrayOf(start.priorities), plainArrayOf(start.backs)]
-  const rows = await db.send('claim', CLAIM_FROM_FLOOR, values)
-  floors.learn(rows.flatMap(readPlace), asked.types, start)
-  return rows
-}
-
-function readPlace(row: Row): TakenPlace[] {
-  const [, , id, , queue, , priority] = row
-  return id === null ? [] : [{ queue: queue!, priority: Number(priority), position: row.at(-1)! }]
+  return { jobs, nowMs, waitedMs: jobs.length === 0 ? null : Math.max(0, Number(waited)), flowQueues }
 }
 
 /** Whether its facts are missing. */
@@ -160,39 +124,5 @@ function isJobless(row: Row): boolean {
 }
 
 function readJob(row: Row): ClaimedJob {
-  const [
-    ,
-    ,
-    id,
-    fence,
-    queue,
-    type,
-    priority,
-    attempt,
-    crashes,
-    payload,
-    version,
-    createdAt,
-    optionsText,
-    tags,
-    settings,
-  ] = row
-  const options = readOptions(optionsText)
-  return {
-    id: id!,
-    fence: Number(fence),
-    queue: queue!,
-    type: type!,
-    priority: Number(priority),
-    attempt: Number(attempt),
-    crashes: Number(crashes),
-    payload: payload!,
-    version: Number(version),
-    createdAtMs: Number(createdAt),
-    limits: options.limits ?? {},
-    queueLimits: readQueueLimits(settings),
-    idempotencyKey: options.key ?? null,
-    tags: readTags(tags),
-    trace: options.trace ?? null,
-  }
+  return readClaimedJob(row.slice(2))
 }

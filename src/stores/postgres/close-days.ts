@@ -10,17 +10,18 @@ import { statement } from './statement.js'
 const BUDGET_MS = 500
 // A step that locks nobody out ends on the server before the connection's deadline cuts it off.
 const STEP_MS = 110_000
-// So a step that has not ended after this time is one of a process that does not go on.
+// A step that takes longer than this belongs to a process that is stuck.
 const STUCK_MS = STEP_MS + 10_000
-// Steps that do.
+// The steps that lock others out.
 const LOCKING = ['swapping', 'peeling']
 const PAUSE_MAX_MS = 100
 const DAYS_MAX = 100
-// A step that met a lock, or was cut off by time, is tried again soon, this often; from then on once a minute, and the day is named.
+// A step that could not get its locks, or ran into its time limit, is tried again soon, up to this often. After that it is tried once a
+// minute, and the day is reported.
 const TRIES_MAX = 10
 
-// Since when jobs must have finished to live on, and the days that are over by then or in the middle of it. Those in the middle go
-// first, so that few days are in steps at a time.
+// The time before which finished jobs are dropped, and the days that are older than it or already being closed. Those being closed go
+// first, so that few days are in progress at a time.
 const DAYS_TO_CLOSE = statement(
   'days_to_close',
   `
@@ -80,7 +81,7 @@ SELECT to_char(day, 'YYYY-MM-DD'), why
  LIMIT ${DAYS_MAX}`,
 )
 
-// Who has the row that close_day locks. A row's lock is not listed, that of its table is.
+// Who holds the row that close_day locks. pg_locks does not list locks on rows, so this looks for the lock on its table.
 const CLOSER = statement(
   'day_closer',
   `
@@ -96,7 +97,7 @@ SELECT activity.pid, activity.usename, activity.application_name, activity.state
  LIMIT 1`,
 )
 
-/** Who has been at a step of closing for longer than this, in plain words; null when nobody has. */
+/** Who has been closing a day for longer than this, in plain words; null when nobody has. */
 export async function stuckCloser(db: Database, forMs: number): Promise<string | null> {
   const [row] = await db.send('retention', CLOSER, [forMs])
   return row === undefined ? null : `another process is at it and does not go on: ${describeHolder(row)}`
@@ -107,13 +108,13 @@ export interface Closed {
   readonly days: readonly string[]
   /** False when there is more to do. */
   readonly isDone: boolean
-  /** Days that another process should have closed and does not go on with. */
+  /** Days that another process is closing without making progress. */
   readonly stuck: readonly PostponedDay[]
-  /** Jobs of other places that finished before this have gone too far back to be kept. */
+  /** Jobs in the default partition that finished before this are pruned. */
   readonly horizon: string
 }
 
-/** Goes on with the days that are over, for a bounded time. */
+/** Continues to close the days past their retention, for a bounded time. */
 export async function closeDays(db: Database, retentionMs: number): Promise<Closed> {
   const rows = await db.send('retention', DAYS_TO_CLOSE, [db.now(), retentionMs, DAYS_MAX])
   const [, horizonText] = rows[0]!
@@ -145,10 +146,10 @@ async function closeDay(db: Database, day: string, horizon: string, endMs: numbe
       return 'unfinished'
     }
     if (step.value === 'dropped') return 'dropped'
-    // Another process is at this or another day: then it goes on with all of them.
+    // Another process is closing this or another day. It will do all of them.
     if (step.value === 'busy') return 'busy'
     if (OVER.has(step.value)) return 'over'
-    // As long as it took: the server is there for the jobs first.
+    // As long as the step took, so that jobs get at least half of the server's time.
     await pause(Math.min(PAUSE_MAX_MS, performance.now() - startMs))
   }
   return 'unfinished'
@@ -180,7 +181,7 @@ function pause(ms: number): Promise<void> {
   })
 }
 
-/** The days that are passed over, and why. */
+/** The postponed days, and why. */
 export async function postponedDays(db: Database, purpose: 'retention' | 'look'): Promise<readonly PostponedDay[]> {
   const rows = await db.send(purpose, POSTPONED, [])
   return rows.map(([day, why]) => ({ day: day!, why: why! }))

@@ -32,10 +32,10 @@ const PURPOSES = {
 export type Purpose = keyof typeof PURPOSES
 
 /**
- * What sets the connections apart. A look that takes longer is worth less than what it would hold up.
- * Nothing waits long for a lock, so that no call holds up those behind it, and no backend waits on after its caller has given up:
- * migrations hold theirs for 250 ms at most, retention for 450, and rows that a user's open transaction may hold are passed over. A key
- * that such a transaction is writing keeps those waiting who ask for it, and no connection, see keys-in-writing.ts. Settlements take the
+ * How the settings of the connections differ. Reads have a time limit, because other reads wait behind them.
+ * Nothing waits long for a lock. Otherwise a call would block those behind it, and a backend would still wait after its caller gave up.
+ * Migrations hold their locks for 250 ms at most, retention for 450, and rows that a user's open transaction may hold are skipped. If such
+ * a transaction is writing a key, only the callers of that key wait, not the connection: see keys-in-writing.ts. Settlements take the
  * general path after half a second, see settle.ts.
  */
 const APART: Readonly<Record<Purpose, { readonly session: SessionSettings; readonly onlyReads: boolean }>> = {
@@ -55,7 +55,7 @@ const APART: Readonly<Record<Purpose, { readonly session: SessionSettings; reado
   bulk: { session: { statement_timeout: '5s', lock_timeout: '2s' }, onlyReads: false },
 }
 
-/** Steps of retention that lock nobody out may take longer than what somebody waits for. */
+/** Steps of retention that lock nobody out may take longer than calls that somebody waits for. */
 const RETENTION_DEADLINE_MS = 120_000
 
 export interface DatabaseOptions {
@@ -100,7 +100,7 @@ export class Database {
     this.#turns = new SearchTurns(this.#lanes.search, this.#deadlineMs)
   }
 
-  /** The time statements take as theirs: null, and so the server's, except in tests. */
+  /** The time for statements. Null, which means the server's clock, except in tests. */
   now(): string | null {
     return this.#clock === null ? null : new Date(this.#clock.now()).toISOString()
   }

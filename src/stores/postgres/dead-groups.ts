@@ -11,7 +11,7 @@ const COUNT_MAX = 10_000
 const NEWEST = 100
 const NAMES_MAX = 5
 
-// From one fingerprint to the next by the index, never through the jobs of each.
+// Skips from one fingerprint to the next in the index, without reading the jobs of each.
 const groupsSql = (queue: string) => `
 WITH RECURSIVE mark (fingerprint) AS (
   SELECT min(dead.fingerprint) FROM :schema.dead WHERE dead.fingerprint IS NOT NULL ${queue}

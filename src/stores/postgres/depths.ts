@@ -1,6 +1,6 @@
-// How many jobs are in which state. Up to a bound rows are counted; beyond it a sample of the table's pages is, and scaled up by how
-// many pages there are. Neither asks the planner's statistics, which may be hours old or not there at all. Counting steps over
-// every row that died since the oldest snapshot somebody holds: when that takes too long, pages are sampled from the start.
+// How many jobs are in which state. Up to a bound rows are counted. Beyond it a sample of the table's pages is counted and scaled up to
+// all pages. Neither uses the planner's statistics, which may be hours old or missing. Counting also reads every row that died since
+// the oldest snapshot that somebody holds. When that takes too long, pages are sampled instead.
 
 import { isHoldfastError } from '../../core/errors.js'
 import type { Depth } from '../../core/operating.js'
@@ -13,18 +13,21 @@ export interface Depths {
   readonly isExact: boolean
 }
 
-/** How many rows of each table are counted for all queues at a glance: that is asked every few seconds. */
+/** How many rows of each table are counted for the overview of all queues, which is read every few seconds. */
 export const GLANCE_EXACT_MAX = 40_000
 
 /** All queues together. */
 export const ALL = ''
 
-// By the index on queue: each counts up to its own bound.
+const TRACKS_OF_QUEUE = 'ARRAY(SELECT tracks.track FROM :schema.tracks WHERE tracks.queue = asked.queue)'
+
+// Through the index on queue: each queue is counted up to its own bound.
 const WAITING_OR_DEAD = statement(
   'depth_ready_dead',
   `
 SELECT asked.queue,
-       (SELECT count(*) FROM (SELECT FROM :schema.ready WHERE ready.queue = asked.queue LIMIT $2) AS few),
+       (SELECT count(*) FROM (SELECT FROM :schema.ready WHERE ready.queue = asked.queue LIMIT $2) AS few)
+       + (SELECT count(*) FROM (SELECT FROM :schema.held WHERE held.track = ANY (${TRACKS_OF_QUEUE}) LIMIT $2) AS few),
        (SELECT count(*) FROM (SELECT FROM :schema.dead WHERE dead.queue = asked.queue LIMIT $2) AS few)
   FROM unnest($1::text[]) AS asked (queue)`,
 )
@@ -32,12 +35,13 @@ SELECT asked.queue,
 const WAITING_OR_DEAD_ALL = statement(
   'depth_ready_dead_all',
   `
-SELECT '', (SELECT count(*) FROM (SELECT FROM :schema.ready LIMIT $1) AS few),
+SELECT '', (SELECT count(*) FROM (SELECT FROM :schema.ready LIMIT $1) AS few)
+           + (SELECT count(*) FROM (SELECT FROM :schema.held LIMIT $1) AS few),
        (SELECT count(*) FROM (SELECT FROM :schema.dead LIMIT $1) AS few)`,
 )
 
-// These tables have no index on queue, because jobs only pass through them: one window of each serves all queues. In the order
-// of an index, because a table is read page by page otherwise, and its pages may hold nothing but what has long moved on.
+// These tables have no index on queue, because jobs only pass through them. So one window of each serves all queues. It is read in the
+// order of an index: page by page it could read only rows that are dead.
 const PASSING = statement(
   'depth_passing',
   `
@@ -63,18 +67,18 @@ const TABLE_OF: Readonly<Record<keyof Depth, Table>> = {
 
 /** 400 pages hold some 30,000 rows: read in a few milliseconds, and a share of one in ten is off by a few percent. */
 const SAMPLE_PAGES = 400
-/** The last pages are read whole: while nothing can be cleared away the newest rows are there, and most of the living. */
+/** The last pages are read whole. While vacuum cannot clear anything away they have the newest rows, and most of the live ones. */
 const TAIL_PAGES = 200
 const PAGE_BYTES = 8_192
 
-/** How long counting may take, and how long after that it is not tried again. */
+/** How long counting may take, and how long it is not tried again after it took longer. */
 const PATIENCE = statement('count_patience', "SET LOCAL statement_timeout = '500ms'")
 const PAUSE_MS = 30_000
 const QUERY_CANCELLED = '57014'
 const lastTooLongMs = new WeakMap<Database, number>()
 
 /** What `count` finds, or null when it takes too long or did so recently. */
-async function inTime<T>(db: Database, count: (send: Send) => Promise<T>): Promise<T | null> {
+export async function inTime<T>(db: Database, count: (send: Send) => Promise<T>): Promise<T | null> {
   if (performance.now() - (lastTooLongMs.get(db) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return null
   try {
     return await db.transaction('count', async (send) => {
@@ -90,7 +94,7 @@ async function inTime<T>(db: Database, count: (send: Send) => Promise<T>): Promi
 
 const sampleSql = (table: Table) => {
   const state = table === 'scheduled' ? "CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END" : `'${table}'`
-  // The same pages each time, so that a number that does not change does not seem to.
+  // The same pages each time, so that an unchanged table gives an unchanged number.
   return statement(
     `sample_of_${table}`,
     `
@@ -117,7 +121,7 @@ const TABLES: readonly Table[] = ['ready', 'dead', 'blocked', 'running', 'schedu
 
 /** Counts the jobs of these queues, or of all together with null; exact up to `max` rows of each table and queue. */
 export async function readDepths(db: Database, queues: readonly string[] | null, max: number): Promise<Depths> {
-  // All queues share what is looked at, so that many of them cost no more than one; but a few jobs are always counted.
+  // All queues share one limit of rows, so that many queues cost no more than one. But each may always count a few.
   const each = queues === null ? max : Math.max(100, Math.floor(max / Math.max(1, queues.length)))
   const found = new Found(queues)
   const counted = await inTime(db, (send) =>
@@ -132,7 +136,7 @@ export async function readDepths(db: Database, queues: readonly string[] | null,
   return { byQueue: found.byQueue, isExact: areWhole.every(Boolean) }
 }
 
-/** Takes over what was counted, and returns the tables that have more than was looked at. */
+/** Adds what was counted, and returns the tables that have more rows than were counted. */
 function addCounts(
   found: Found,
   [indexed, passing]: readonly [readonly Row[], readonly Row[]],
@@ -175,7 +179,7 @@ async function estimate(send: Send, table: Table, found: Found, each: number): P
   for (const [name, number] of estimated) {
     const [queue, state] = JSON.parse(name) as [string, keyof Depth]
     const counted = found.byQueue.get(queue)?.[state] ?? 0
-    // What was counted to its end is exact, and a sample never takes away from what was counted.
+    // A complete count is exact, and a sample never lowers what was counted.
     if (hasQueueIndex && counted <= each) continue
     found.set(queue, state, Math.max(counted, Math.round(number)))
   }
@@ -240,11 +244,17 @@ WITH RECURSIVE moment AS MATERIALIZED (
    WHERE lane.priority IS NOT NULL
 )
 SELECT head.queue, extract(epoch FROM moment.now - least(min(front), min(back)))::float8
-  FROM head, moment
+  FROM (SELECT * FROM head
+         UNION ALL
+        -- Groups are too many to look at each: the oldest by their ids, which is when they were made.
+        SELECT held.queue, min(held.since), NULL
+          FROM (SELECT held.queue, held.since FROM :schema.held ORDER BY held.id LIMIT 1000) AS held
+         WHERE held.queue = ANY ($2)
+         GROUP BY held.queue) AS head, moment
  GROUP BY head.queue, moment.now`,
 )
 
-// Where the heads of the lanes are buried under dead rows: the oldest of the last pages and of a sample.
+// For when the first live rows lie behind many dead ones: the oldest job in the last pages and in a sample.
 const OLDEST_SEEN = statement(
   'oldest_ready_seen',
   `

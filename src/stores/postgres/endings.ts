@@ -1,8 +1,8 @@
 // endings: which of these jobs have finished, and how. ◄── client/wait.ts
 
-import type { Ending } from '../../core/job-store.js'
 import type { StoredError } from '../../core/json.js'
 import type { DeadReason } from '../../core/states.js'
+import type { Ending } from '../../core/views.js'
 import type { Database } from './database.js'
 import { arrayOf, readJson, statement } from './statement.js'
 

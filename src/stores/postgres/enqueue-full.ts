@@ -1,26 +1,23 @@
 // enqueue, the general path: times, idempotency keys, parents, ticks. ◄── enqueue.ts
 
-import { HoldfastError, isHoldfastError, show } from '../../core/errors.js'
+import { isHoldfastError } from '../../core/errors.js'
 import { keyName } from '../../core/held-keys.js'
 import type { Enqueued, NewJob } from '../../core/job.js'
 import type { JobState } from '../../core/states.js'
 import type { Database, Send } from './database.js'
-import { type TickOrigin, writeOptions } from './options-column.js'
+import { IS_OF_JOB, KEY_JOB } from './key-rows.js'
+import { writeOptions } from './options-column.js'
+import { quietMs, replaceHeld } from './replace.js'
 import { arrayOf, DIVISION_BY_ZERO, plainArrayOf, type Row, type Statement, statement } from './statement.js'
 import { statesOf } from './states.js'
+import { makeTracks, WAYS, waysOf } from './tracks.js'
 import { unblock } from './unblock.js'
+import { KEY_TRIES_MAX, keyUnsettled, type NewRow, type Outcome, type WriteScope } from './write-scope.js'
 
-/** A job to write, and the tick that made it if one did. Ticks stand before the untimed backlog. */
-export interface NewRow {
-  readonly job: NewJob
-  readonly schedule: TickOrigin | null
-}
+/** The answer for a job whose track is not there yet. Nothing was written for it. */
+const TRACKLESS = 'trackless'
 
 const KNOWN_JOBS = statement('known_jobs', 'SELECT id::text FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
-
-// A key that lasts as long as its job is free when there is no such job: a table was emptied, or somebody wrote the key by hand.
-export const IS_OF_JOB: string =
-  '(keys.expires_at IS NULL AND EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = keys.id))'
 
 const ENQUEUE_FULL = statement(
   'enqueue_full',
@@ -29,16 +26,18 @@ WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
          coalesce($21::bigint, pg_catalog.nextval(':schema.positions') * 65536) AS place,    -- the one of the first try, if there was one
          CASE WHEN $22::text IS NOT NULL THEN pg_catalog.set_config('lock_timeout', $22, true) END AS patience
-), input AS MATERIALIZED (
-  SELECT input.*,
+), ${WAYS('$23', '$24')}, input AS MATERIALIZED (
+  SELECT input.*, CASE WHEN input.way IS NULL THEN 0 ELSE ways.track END AS track, coalesce(ways.is_ordered, false) AS is_ordered,
          CASE WHEN input.at_ms IS NOT NULL THEN to_timestamp(input.at_ms / 1000)
               WHEN input.delay_ms IS NOT NULL THEN moment.now + input.delay_ms * interval '1 millisecond'
           END AS run_at
     FROM moment,
          unnest($2::uuid[], $3::text[], $4::text[], $5::json[], $6::smallint[], $7::smallint[], $8::float8[], $9::float8[],
-                $10::json[], $11::text[], $12::text[], $13::float8[], $14::boolean[], $15::boolean[], $16::boolean[], $20::integer[])
+                $10::json[], $11::text[], $12::text[], $13::float8[], $14::boolean[], $15::boolean[], $16::boolean[], $20::integer[],
+                $25::integer[], $26::text[])
            AS input (id, queue, type, payload, priority, version, at_ms, delay_ms,
-                                     options, tags, key, key_ms, blocked, cancel_with_parents, front, ordinal)
+                                     options, tags, key, key_ms, blocked, cancel_with_parents, front, ordinal, way, group_name)
+    LEFT JOIN ways ON ways.number = input.way
 ), unknown AS MATERIALIZED (
   SELECT input.*
     FROM input
@@ -49,7 +48,7 @@ WITH moment AS MATERIALIZED (
     FROM unknown
    CROSS JOIN moment
    CROSS JOIN LATERAL (
-     SELECT keys.id
+     SELECT ${KEY_JOB} AS id
        FROM :schema.keys
       WHERE keys.queue = unknown.queue AND keys.key = unknown.key
         AND (keys.expires_at > moment.now OR ${IS_OF_JOB})
@@ -59,7 +58,7 @@ WITH moment AS MATERIALIZED (
   INSERT INTO :schema.keys (queue, key, id, expires_at)
   SELECT unknown.queue, unknown.key, unknown.id, moment.now + unknown.key_ms * interval '1 millisecond'
     FROM unknown, moment
-   WHERE unknown.key IS NOT NULL
+   WHERE unknown.key IS NOT NULL AND unknown.track IS NOT NULL
      AND (unknown.id NOT IN (SELECT asked FROM held)) IS TRUE
    ORDER BY unknown.queue, unknown.key                        -- one order for all, so that two batches cannot deadlock
       ON CONFLICT (queue, key) DO NOTHING                     -- taken since the statement began, or expired: asked again
@@ -67,7 +66,8 @@ WITH moment AS MATERIALIZED (
 ), fresh AS MATERIALIZED (
   SELECT unknown.*
     FROM unknown
-   WHERE unknown.key IS NULL OR (unknown.id IN (SELECT id FROM taken)) IS TRUE
+   WHERE unknown.track IS NOT NULL
+     AND (unknown.key IS NULL OR (unknown.id IN (SELECT id FROM taken)) IS TRUE)
 ), written AS (
   INSERT INTO :schema.jobs (id, created_at, position, priority, version, queue, type, payload, options, tags)
   SELECT fresh.id, moment.now, moment.place + fresh.ordinal, fresh.priority, fresh.version, fresh.queue, fresh.type,
@@ -82,8 +82,8 @@ WITH moment AS MATERIALIZED (
    CROSS JOIN moment
    WHERE (fresh.id IN (SELECT id FROM written)) IS TRUE       -- not a join, which the planner would run as one loop in another
 ), into_blocked AS (
-  INSERT INTO :schema.blocked (id, run_at, priority, cancel_with_parents, queue, type)
-  SELECT id, run_at, priority, cancel_with_parents, queue, type
+  INSERT INTO :schema.blocked (id, run_at, priority, cancel_with_parents, queue, type, track, group_name)
+  SELECT id, run_at, priority, cancel_with_parents, queue, type, track, group_name
     FROM placed
    WHERE state = 'blocked'
 ), announced AS (
@@ -98,22 +98,34 @@ WITH moment AS MATERIALIZED (
     JOIN placed ON placed.id = link.child AND placed.state = 'blocked'
       ON CONFLICT DO NOTHING
 ), into_scheduled AS (
-  INSERT INTO :schema.scheduled (id, run_at, priority, attempt, crashes, retrying, queue, type)
-  SELECT id, run_at, priority, 0, 0, false, queue, type
+  INSERT INTO :schema.scheduled (id, run_at, priority, attempt, crashes, retrying, queue, type, track, group_name)
+  SELECT id, run_at, priority, 0, 0, false, queue, type, track, group_name
     FROM placed
    WHERE state = 'scheduled'
 ), into_ready AS (
   INSERT INTO :schema.ready (id, position, since, priority, moved, queue, type)
   SELECT id, CASE WHEN front THEN position - 4611686018427387904 ELSE position END, now, priority, front, queue, type
     FROM placed
-   WHERE state = 'ready'
+   WHERE state = 'ready' AND track = 0
+), into_held AS (
+  INSERT INTO :schema.held (id, position, since, track, priority, queue, group_name, type)
+  SELECT id, CASE WHEN front AND NOT in_order THEN position - 4611686018427387904 ELSE position END, now, track,
+         CASE WHEN in_order THEN 0 ELSE priority END, queue, group_name, type
+    FROM (SELECT placed.*, placed.is_ordered AND placed.group_name <> '' AS in_order FROM placed) AS placed
+   WHERE state = 'ready' AND track > 0
+), arrived AS (
+  INSERT INTO :schema.arrivals (turn, track, group_name)
+  SELECT DISTINCT moment.place, placed.track, placed.group_name
+    FROM placed, moment
+   WHERE placed.state = 'ready' AND placed.track > 0
 ), answer AS MATERIALIZED (
   SELECT input.id,
          CASE WHEN input.key IS NULL OR (input.id NOT IN (SELECT id FROM unknown)) IS TRUE
                 OR (input.id IN (SELECT id FROM taken)) IS TRUE THEN input.id
+              WHEN held.id IS NULL AND input.track IS NULL THEN input.id
               ELSE held.id
           END AS holder,
-         placed.state
+         CASE WHEN input.track IS NULL AND held.id IS NULL THEN 'trackless' ELSE placed.state END AS state
     FROM input
     LEFT JOIN held ON held.asked = input.id
     LEFT JOIN placed ON placed.id = input.id
@@ -130,21 +142,8 @@ const FREE_EXPIRED = statement(
   'SELECT :schema.free_expired_keys($1::timestamptz, $2::text[], $3::text[], $4::uuid[])::text',
 )
 
-/** What became of a row: written under its own id, kept away by the holder of its key, or left without a parent. */
-type Outcome = { readonly holder: string; readonly state: JobState | null } | { readonly unknownParent: string }
-
 /** Jobs cut into batches, each written by one statement. */
 export type Pieces = readonly (readonly NewRow[])[]
-
-/** How jobs are written. */
-export interface WriteScope {
-  readonly db: Database
-  readonly send: Send
-  /** True when each statement commits by itself; false inside a transaction. */
-  readonly isAlone: boolean
-  /** How long a key that somebody else is writing is waited for; null leaves that to the connection. */
-  readonly patience: string | null
-}
 
 /** Writes jobs with times, keys, parents or ticks. */
 export async function writeFull(
@@ -154,11 +153,18 @@ export async function writeFull(
 ): Promise<readonly Enqueued[]> {
   const { db, send } = scope
   const outcomes = new Map<string, Outcome>()
-  for (const piece of pieces) await writePiece(scope, piece, outcomes)
+  for (const piece of pieces) {
+    const placed = piece.map((row, index) => ({ ...row, ordinal: index + 1 }))
+    await writePiece(scope, placed, null, outcomes)
+  }
   const written = [...outcomes.values()].filter((outcome) => 'holder' in outcome)
-  const blocked = written.filter(({ state }) => state === 'blocked').map(({ holder }) => holder)
+  const blocked = written
+    .filter(({ state, isReplaced }) => state === 'blocked' && isReplaced !== true)
+    .map(({ holder }) => holder)
   const looked = await unblock(db, send, blocked, scope.isAlone ? [] : null, () => {})
-  const open = written.filter(({ holder, state }) => state === null || (state === 'blocked' && !looked.has(holder)))
+  const isMoved = ({ holder, state, isReplaced }: Extract<Outcome, { holder: string }>) =>
+    state === null || (state === 'blocked' && isReplaced !== true && !looked.has(holder))
+  const open = written.filter(isMoved)
   const states =
     open.length > 0
       ? await statesOf(
@@ -170,10 +176,11 @@ export async function writeFull(
   return rows.map(({ job: { id } }): Enqueued => {
     const outcome = outcomes.get(id)!
     if ('unknownParent' in outcome) return { id, unknownParent: outcome.unknownParent }
-    const { holder, state } = outcome
+    if ('refused' in outcome) return { id, refused: outcome.refused }
+    const { holder, state, isReplaced } = outcome
     // A key that lasts for a time can outlive its job; only finished ones are pruned.
     const current = looked.get(holder) ?? states.get(holder) ?? state ?? 'succeeded'
-    return { id: holder, created: holder === id, state: current }
+    return { id: holder, created: holder === id, ...(isReplaced === true ? { replaced: true } : {}), state: current }
   })
 }
 
@@ -185,17 +192,18 @@ export function timedCall(db: Database, jobs: readonly NewJob[]): [Statement, un
 
 /** Reads the rows of `timedCall`; null when an earlier try had written one of the jobs. */
 export function readTimed(rows: readonly Row[]): readonly Enqueued[] | null {
-  if (rows.some(([, , state]) => state === null)) return null
+  if (rows.some(([, , state]) => state === null || state === TRACKLESS)) return null
   return rows.map(([id, , state]) => ({ id: id!, created: true, state: state as JobState }))
 }
 
-/** Cuts a batch where a job comes after another of it that has a key: whether that one exists is known once it is written. */
+/** Cuts a batch where a job comes after another of it that has a key, or that flow control may refuse: whether that one exists is known
+ *  once it is written. */
 export function cut(rows: readonly NewRow[]): Pieces {
   const pieces: NewRow[][] = []
   const ids = new Set<string>()
   let keyed = new Set<string>()
   for (const row of rows) {
-    const { id, idempotencyKey, after } = row.job
+    const { id, idempotencyKey, after, flow } = row.job
     if (ids.has(id)) continue
     ids.add(id)
     if (pieces.length === 0 || (keyed.size > 0 && after.some((parent) => keyed.has(parent)))) {
@@ -203,33 +211,61 @@ export function cut(rows: readonly NewRow[]): Pieces {
       keyed = new Set()
     }
     pieces.at(-1)!.push(row)
-    if (idempotencyKey !== null) keyed.add(id)
+    if (idempotencyKey !== null || flow !== undefined) keyed.add(id)
   }
   return pieces
 }
 
-async function writePiece(scope: WriteScope, rows: readonly NewRow[], outcomes: Map<string, Outcome>): Promise<void> {
+async function writePiece(
+  scope: WriteScope,
+  rows: readonly PlacedRow[],
+  place: string | null,
+  outcomes: Map<string, Outcome>,
+): Promise<void> {
   const { first, twins, orphans } = await sortPiece(scope.send, rows, outcomes)
   for (const [id, holder] of await findHolders(scope.db, scope.send, orphans)) outcomes.set(id, holder)
-  for (const [id, outcome] of await sendFull(scope, first)) outcomes.set(id, outcome)
-  for (const [id, twin] of twins) outcomes.set(id, outcomes.get(twin)!)
+  const sent = await sendFull(scope, first, place)
+  for (const [id, outcome] of sent.written) outcomes.set(id, outcome)
+  // A job that is refused leaves its key to the next one of the batch.
+  const isRefused = (row: NewRow) => 'refused' in outcomes.get(row.job.id)!
+  const [left, same] = partition([...twins], ([, of]) => isRefused(of))
+  for (const [row, of] of same) outcomes.set(row.job.id, outcomes.get(of.job.id)!)
+  const keyed = first.filter((row) => row.job.idempotencyKey !== null && !isRefused(row))
+  await replaceHeld(
+    scope,
+    keyed,
+    new Map(same),
+    outcomes,
+    async (row) => (await sendFull(scope, [{ ...row, ordinal: 1 }], null)).written.get(row.job.id)!,
+  )
+  if (left.length > 0)
+    await writePiece(
+      scope,
+      left.map(([row]) => row),
+      sent.place,
+      outcomes,
+    )
+}
+
+function partition<T>(list: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {
+  return [list.filter(isFirst), list.filter((one) => !isFirst(one))]
 }
 
 /** Rows by what can be said of them before they are written. */
 interface SortedPiece {
   /** To be written; of several with one key the first, because one statement cannot settle a key twice. */
-  readonly first: readonly NewRow[]
-  /** Others with the key of a first one, by its id. */
-  readonly twins: ReadonlyMap<string, string>
+  readonly first: readonly PlacedRow[]
+  /** Others with the key of a first one. */
+  readonly twins: ReadonlyMap<PlacedRow, PlacedRow>
   /** Rows that come after a job that does not exist, with that one's id. */
   readonly orphans: ReadonlyMap<NewRow, string>
 }
 
-async function sortPiece(send: Send, rows: readonly NewRow[], outcomes: Map<string, Outcome>): Promise<SortedPiece> {
+async function sortPiece(send: Send, rows: readonly PlacedRow[], outcomes: Map<string, Outcome>): Promise<SortedPiece> {
   const known = await findKnown(send, rows)
-  const firstByKey = new Map<string, string>()
-  const first: NewRow[] = []
-  const twins = new Map<string, string>()
+  const firstByKey = new Map<string, PlacedRow>()
+  const first: PlacedRow[] = []
+  const twins = new Map<PlacedRow, PlacedRow>()
   const orphans = new Map<NewRow, string>()
   for (const row of rows) {
     const { id, after } = row.job
@@ -238,18 +274,18 @@ async function sortPiece(send: Send, rows: readonly NewRow[], outcomes: Map<stri
     const unknownParent = after.find((parent) => !known.has(parent))
     // Sent again after a lost answer: it changes nothing, and leaves its key to others if it has lost it since.
     if (known.has(id)) outcomes.set(id, { holder: id, state: null })
-    else if (twin !== undefined) twins.set(id, twin)
+    else if (twin !== undefined) twins.set(row, twin)
     else if (unknownParent !== undefined) orphans.set(row, unknownParent)
     else {
       first.push(row)
       known.add(id)
-      if (key !== null) firstByKey.set(key, id)
+      if (key !== null) firstByKey.set(key, row)
     }
   }
   return { first, twins, orphans }
 }
 
-/** Which jobs exist, of those that decide about others: parents, their children, and jobs that share a key. */
+/** Which of the referenced jobs exist: parents, their children, and jobs that share a key. */
 async function findKnown(send: Send, rows: readonly NewRow[]): Promise<Set<string>> {
   const shares = new Map<string, number>()
   for (const row of rows) {
@@ -269,7 +305,7 @@ async function findKnown(send: Send, rows: readonly NewRow[]): Promise<Set<strin
 const HOLDERS = statement(
   'key_holders',
   `
-SELECT asked.id::text, keys.id::text AS holder
+SELECT asked.id::text, (${KEY_JOB})::text AS holder
   FROM unnest($2::uuid[], $3::text[], $4::text[]) AS asked (id, queue, key)
   JOIN :schema.keys ON keys.queue = asked.queue AND keys.key = asked.key
  WHERE keys.expires_at > coalesce($1::timestamptz, clock_timestamp()) OR ${IS_OF_JOB}`,
@@ -295,26 +331,45 @@ async function findHolders(
   return outcomes
 }
 
-// Each further try means that the key changed hands within the moment the last one took.
-const KEY_TRIES_MAX = 10
+type Written = Map<string, Exclude<Outcome, { readonly unknownParent: string }>>
 
-type Written = Map<string, { holder: string; state: JobState | null }>
-
-/** Writes rows until the key of each is either taken or held by a job that can be named. */
-async function sendFull(scope: WriteScope, rows: readonly NewRow[]): Promise<Written> {
+/** Writes rows until the key of each is either taken or held by a job that can be named. Answers the place of their batch, too. */
+async function sendFull(
+  scope: WriteScope,
+  rows: readonly PlacedRow[],
+  given: string | null,
+): Promise<{ readonly written: Written; readonly place: string | null }> {
   const written: Written = new Map()
-  let open: readonly PlacedRow[] = rows.map((row, index) => ({ ...row, ordinal: index + 1 }))
-  let place: string | null = null
+  let [open, place] = [rows, given]
   for (let tries = 0; open.length > 0; tries++) {
     if (tries === KEY_TRIES_MAX) throw keyUnsettled(open)
+    const trackless = new Set<string>()
     for (const [id, holder, state, drawn] of await sendOnce(scope, open, place)) {
-      if (holder !== null) written.set(id!, { holder: holder!, state: state as JobState | null })
+      if (state === TRACKLESS) trackless.add(id!)
+      else if (holder !== null) written.set(id!, { holder: holder!, state: state as JobState | null })
       place = drawn!
     }
+    if (trackless.size > 0)
+      await refuseOrTrack(
+        scope,
+        open.filter(({ job }) => trackless.has(job.id)),
+        written,
+      )
     open = open.filter(({ job }) => !written.has(job.id))
-    if (open.length > 0) await freeExpired(scope, open, tries)
+    if (open.some(({ job }) => !trackless.has(job.id))) await freeExpired(scope, open, tries)
   }
-  return written
+  return { written, place }
+}
+
+/** Makes the tracks of these jobs, or says why there is none. A job that was written by an earlier try is not refused. */
+async function refuseOrTrack({ db, send }: WriteScope, rows: readonly NewRow[], written: Written): Promise<void> {
+  const refusals = await makeTracks(
+    db,
+    rows.map(({ job }) => job),
+  )
+  if (refusals.size === 0) return
+  const known = new Set((await send(KNOWN_JOBS, [arrayOf([...refusals.keys()])])).map(([id]) => id!))
+  for (const [id, refused] of refusals) written.set(id, known.has(id) ? { holder: id, state: null } : { refused })
 }
 
 /** A row with its place in the batch, which it keeps when it is sent again. */
@@ -346,20 +401,12 @@ async function freeExpired({ db, send, isAlone }: WriteScope, rows: readonly New
   if (!isAlone && tries > 0) await send(FREE_EXPIRED, values)
 }
 
-function keyUnsettled(rows: readonly NewRow[]): HoldfastError {
-  const { queue, idempotencyKey } = rows.find(({ job }) => job.idempotencyKey !== null)!.job
-  return new HoldfastError(
-    'store_unavailable',
-    `enqueue: idempotency key ${show(idempotencyKey?.key)} in queue "${queue}" changed hands ${KEY_TRIES_MAX} times while it was asked for; nothing was written, the call is safe to repeat`,
-    { retryable: true },
-  )
-}
-
 function fullValues(
   { db, isAlone, patience }: Omit<WriteScope, 'send'>,
   rows: readonly PlacedRow[],
   place: string | null,
 ): unknown[] {
+  const ways = waysOf(rows.map(({ job }) => job))
   const links = rows.flatMap(({ job }) => job.after.map((parent) => ({ parent, child: job.id })))
   return [
     db.now(),
@@ -369,8 +416,14 @@ function fullValues(
     arrayOf(rows.map(({ job }) => job.payload)),
     arrayOf(rows.map(({ job }) => job.priority)),
     arrayOf(rows.map(({ job }) => job.version)),
-    arrayOf(rows.map(({ job }) => (job.when !== null && 'runAtMs' in job.when ? job.when.runAtMs : null))),
-    arrayOf(rows.map(({ job }) => (job.when !== null && 'delayMs' in job.when ? job.when.delayMs : null))),
+    arrayOf(
+      rows.map(({ job }) =>
+        job.when !== null && 'runAtMs' in job.when && quietMs(job) === null ? job.when.runAtMs : null,
+      ),
+    ),
+    arrayOf(
+      rows.map(({ job }) => quietMs(job) ?? (job.when !== null && 'delayMs' in job.when ? job.when.delayMs : null)),
+    ),
     arrayOf(rows.map(({ job, schedule }) => writeOptions(job, schedule))),
     arrayOf(rows.map(({ job }) => (job.tags.length === 0 ? null : arrayOf(job.tags)))),
     arrayOf(rows.map(({ job }) => job.idempotencyKey?.key ?? null)),
@@ -384,5 +437,9 @@ function fullValues(
     plainArrayOf(rows.map(({ ordinal }) => ordinal)),
     place,
     patience,
+    arrayOf(ways.sets.map(({ queue }) => queue)),
+    arrayOf(ways.sets.map(({ limits }) => arrayOf(limits))),
+    arrayOf(rows.map(({ job }) => ways.numberOf(job))),
+    arrayOf(rows.map(({ job }) => job.flow?.group ?? '')),
   ]
 }

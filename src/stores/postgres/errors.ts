@@ -3,7 +3,7 @@
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../../core/errors.js'
 import { poolerFault } from './pooler.js'
 
-/** The SQLSTATE of a lock that was not to be had within lock_timeout. */
+/** The SQLSTATE of a lock that was not available within lock_timeout. */
 export const LOCK_NOT_AVAILABLE = '55P03'
 
 interface Meaning {
@@ -35,7 +35,7 @@ const BY_STATE: Readonly<Record<string, Meaning>> = {
   '3F000': missing(),
   '42P01': missing(),
   '42883': missing(),
-  // A statement after one that failed, and limits of a role that end the connection: all about the moment.
+  // A statement after a failed one, and limits of a role that end the connection. These may succeed when tried again.
   '25P02': CONTENDED,
   '25P03': UNAVAILABLE,
   '25P04': UNAVAILABLE,
@@ -81,8 +81,8 @@ export function meaningOf(sqlState: string | null): Meaning {
   return refused('this is a fault of Holdfast or of the values given: nothing was written')
 }
 
-/** The HoldfastError for whatever a query raised. `isFatal` when the connection ended with it: then it is about the connection,
- *  whatever the state says, and not about what was sent. */
+/** The HoldfastError for whatever a query raised. `isFatal` when the error ended the connection: then the connection failed and not
+ *  the query, whatever the SQLSTATE says. */
 export function storeError(doing: string, thrown: unknown, isFatal = false): HoldfastError {
   const meaning = poolerMeaning(thrown) ?? (isFatal ? UNAVAILABLE : meaningOf(sqlStateOf(thrown)))
   return translate(`PostgreSQL could not ${doing}`, thrown, meaning)
@@ -102,7 +102,7 @@ function poolerMeaning(thrown: unknown): Meaning | null {
   return fault.passes ? { ...UNAVAILABLE, advice: fault.advice } : refused(fault.advice)
 }
 
-// Every error ends a connection that is being opened. Those about who asks and for what stay until somebody changes that.
+// Every error while connecting ends the connection. Errors about the user, the password or the database stay until somebody fixes that.
 function meaningAtStart(state: string): Meaning {
   if (BY_STATE[state] !== undefined) return BY_STATE[state]
   if (/^28/.test(state)) return denied('check user, password and pg_hba.conf')

@@ -1,5 +1,5 @@
 // One exchange with the server: queries, their values, their rows. The driver's own query object asks for a description of the result
-// and builds rows from it; ours knows its columns, and takes the text of each row as it comes.
+// and builds rows from it. Ours knows its columns, and takes the text of each row as it comes.
 
 import pg from 'pg'
 import type { Row } from './statement.js'
@@ -21,7 +21,7 @@ export interface Failure {
   readonly isFatal: boolean
 }
 
-/** What of the driver's connection an exchange writes to. */
+/** The parts of the driver's connection that an exchange uses. */
 interface Wire {
   readonly parsedStatements: Record<string, string | undefined>
   readonly submittedNamedStatements: Record<string, string | undefined>
@@ -78,12 +78,12 @@ export class Exchange extends pg.Query {
     const next = this.#queries[this.#results.length]
     if (next === undefined) return
     this.#results.push([])
-    // What the server parses from here on is the next query.
+    // From here on the server parses the next query.
     Object.assign(this, { name: next.name, text: next.text })
   }
 
-  // A server says how bad an error is in the language of its messages. What it does is plain: after an error that ends the session
-  // the connection ends, and after any other it is ready for the next query.
+  // The severity of an error is in the language of the server's messages, so it is not read. Instead: after an error that ends the
+  // session the connection ends, and after any other the server is ready for the next query.
   handleError(error: unknown, wire: Wire): void {
     // The server skipped the queries behind the one that failed, so it has not prepared them.
     for (const { name } of this.#queries.slice(this.#results.length)) delete wire.submittedNamedStatements[name]

@@ -11,8 +11,8 @@ const EXPIRED = statement(
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), set_back AS (
-  -- Claimed at a time that is far from having come: the clock was ahead then. The lease lasts from now on for as long as it did; the
-  -- worker that runs the job extends it before that.
+  -- Claimed at a time far in the future: the clock was ahead then. The lease gets its length again, counted from now. The worker that
+  -- runs the job extends it before it ends.
   UPDATE :schema.running
      SET leased_until = moment.now + (running.leased_until - running.claimed_at)
     FROM moment
@@ -60,12 +60,13 @@ function readLease(row: Row): Expired['jobs'][number] {
     worker: worker!,
     attempt: Number(attempt),
     crashes: Number(crashes),
-    // Only suspects record that they begin; of any other job it must be assumed that its handler ran.
+    // Only suspects record that they begin. For any other job it must be assumed that its handler ran.
     started: Number(crashes) === 0 || begun === 't',
     expiredMs: Number(expiredMs),
     createdAtMs: Number(createdAtMs),
     limits: options.limits ?? {},
     queueLimits: readQueueLimits(settings),
     idempotencyKey: options.key ?? null,
+    ...(options.flow === undefined ? {} : { flow: options.flow }),
   }
 }

@@ -6,8 +6,8 @@ import type { Database } from './database.js'
 import { SETTLED_STATE } from './settled-state.js'
 import { arrayOf, type Row, statement } from './statement.js'
 
-// A row that is locked is being settled, perhaps inside a handler's own long transaction: it is passed over, so that it
-// does not hold up the extension of all others. It is not lost either, so what is held is read apart from what is locked.
+// A locked row is being settled, perhaps inside a handler's own long transaction. It is skipped, so that it does not delay the extension
+// of all others. Its lease is not lost either, so held leases are read in a separate query without locks.
 const EXTEND = statement(
   'extend',
   `

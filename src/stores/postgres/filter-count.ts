@@ -1,6 +1,6 @@
 // The fast path for a count: filters that name nothing but states and whole queues are counted in the tables themselves.
 
-import type { JobFilter } from '../../core/job.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import type { CountResult } from '../../core/operating.js'
 import type { JobState } from '../../core/states.js'
 import { exactQueues } from './candidates.js'
@@ -22,10 +22,16 @@ interface Counting {
   readonly some: Statement | null
 }
 
+const TRACKS_OF = 'ARRAY(SELECT tracks.track FROM :schema.tracks WHERE tracks.queue = ANY ($1::text[]))'
+
 const COUNTINGS: Readonly<Record<JobState, Counting>> = {
   ready: {
-    all: counting('ready', 'SELECT FROM :schema.ready'),
-    some: counting('ready_of', 'SELECT FROM :schema.ready WHERE queue = ANY ($1::text[])'),
+    all: counting('ready', '(SELECT FROM :schema.ready LIMIT $2) UNION ALL (SELECT FROM :schema.held LIMIT $2)'),
+    some: counting(
+      'ready_of',
+      `(SELECT FROM :schema.ready WHERE queue = ANY ($1::text[]) LIMIT $2)
+       UNION ALL (SELECT FROM :schema.held WHERE track = ANY (${TRACKS_OF}) LIMIT $2)`,
+    ),
   },
   dead: {
     all: counting('dead', 'SELECT FROM :schema.dead'),

@@ -1,7 +1,7 @@
 // A filter in SQL: one static condition, and the parameters that make it this filter. core/filter-match.ts defines what each
 // part means; values never become part of the text.
 
-import type { JobFilter, NumberMatch, TimeMatch } from '../../core/job.js'
+import type { JobFilter, NumberMatch, TimeMatch } from '../../core/job-filter.js'
 import { arrayOf } from './statement.js'
 
 // PostgreSQL's text holds neither a NUL nor half a character (a surrogate without its other half), and reading any part of a
@@ -36,7 +36,7 @@ export const FILTER_JOIN: string = `
    SELECT CASE WHEN $15::text[] IS NOT NULL THEN ${LAST_ERROR} END AS error OFFSET 0
  ) AS last`
 
-/** True for a row of jobs, standing and last that matches the parameters from $2 to $19; payload-search.ts looks at payloads. */
+/** True for a row of jobs, standing and last that matches the parameters from $2 to $20; payload-search.ts looks at payloads. */
 export const FILTER_CONDITION: string = `
        ($2::text[] IS NULL OR standing.state = ANY ($2))
    AND ($3::text[] IS NULL OR standing.state <> ALL ($3))
@@ -61,9 +61,10 @@ export const FILTER_CONDITION: string = `
    AND ($16::int4multirange IS NULL OR standing.attempt::integer <@ $16)
    AND ($17::int4multirange IS NULL OR jobs.priority::integer <@ $17)
    AND ($18::tstzrange IS NULL OR date_trunc('milliseconds', jobs.created_at) <@ $18)
-   AND ($19::tstzrange IS NULL OR coalesce(date_trunc('milliseconds', standing.finished_at) <@ $19, false))`
+   AND ($19::tstzrange IS NULL OR coalesce(date_trunc('milliseconds', standing.finished_at) <@ $19, false))
+   AND ($20::text[] IS NULL OR (${readable('jobs.options')}) #>> '{flow,group}' = ANY ($20))`
 
-/** The parameters from $2 to $19. Ages count back from `nowMs`, the store's time. */
+/** The parameters from $2 to $20. Ages count back from `nowMs`, the store's time. */
 export function filterParameters(filter: JobFilter, nowMs: number): unknown[] {
   return [
     listOf(filter.states),
@@ -84,6 +85,7 @@ export function filterParameters(filter: JobFilter, nowMs: number): unknown[] {
     multirangeOf(filter.priority),
     timeRangeOf(filter.created, nowMs),
     timeRangeOf(filter.finished, nowMs),
+    listOf(filter.groups),
   ]
 }
 
@@ -150,7 +152,7 @@ export function spanOf(matches: readonly TimeMatch[], nowMs: number): TimeSpan {
   let span: TimeSpan = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
   for (const match of matches) {
     const atMs = 'atMs' in match ? match.atMs : nowMs - match.ageMs
-    // Less than an age is later than the moment that lies so far back.
+    // A smaller age means a later time.
     const isAfter = match.op.startsWith('>') === 'atMs' in match
     const isStrict = !match.op.endsWith('=')
     span = isAfter

@@ -1,15 +1,16 @@
-// Where a claim starts while somebody holds an old snapshot. Then no dead row can be cleared away, and a claim that reads the
-// queue from its beginning steps over every job that ever waited there since: after minutes at thousands a second that takes
-// seconds. So claims start above the last place they took, and a look twice a second finds the few that came late: written by a
-// transaction that drew its place long before it committed.
+// Where a claim starts while somebody holds an old snapshot. Vacuum can then clear no dead row away, and a claim that reads the queue
+// from its beginning reads the dead row of every job that waited there since. After minutes at thousands of jobs a second that takes
+// seconds. So claims start above the last position they took. Twice a second a query looks below for jobs that were committed late,
+// by a transaction that drew its position long before its commit.
 
+import { type ClaimFromFloor, claimFromFloor } from './claim-from-floor.js'
 import type { Database } from './database.js'
 import { LateCommits } from './late-commits.js'
-import { arrayOf, plainArrayOf, type Statement, statement } from './statement.js'
+import { arrayOf, plainArrayOf, type Row, type Statement, statement } from './statement.js'
 
 const LOOK_EVERY_MS = 500
-// Beside what the ends of transactions tell, each look covers one of this many parts of all positions below the floor: nothing is
-// left for good, even if that reasoning misses a case.
+// late-commits.ts works out where late jobs can be. In addition each query covers one of this many parts of all positions below the
+// floor, so that no job stays there for good even if that reasoning misses a case.
 const SLICES = 120n
 const QUEUES_MAX = 1_000
 const KEPT_MS = 120_000
@@ -23,7 +24,7 @@ interface Floor {
   priority: number
   /** Places up to this one have been claimed or were somebody else's. */
   back: bigint
-  /** Counts how often the floor was lowered. A claim that began before may not raise it: it has not seen what lies there. */
+  /** Counts how often the floor was lowered. A claim that began before that may not raise it, because it has not seen the jobs below. */
   lowered: number
   /** Where the floor was when it was first known. */
   readonly base: bigint
@@ -38,7 +39,7 @@ export interface FloorArguments {
   readonly lowered: ReadonlyMap<string, number>
 }
 
-/** One job as a claim took it, as far as its place goes. */
+/** The position of one claimed job. */
 export interface TakenPlace {
   readonly queue: string
   readonly priority: number
@@ -66,7 +67,7 @@ SELECT floor.number, straggler.position
 
 const SNAPSHOT: Statement = statement('snapshot', 'SELECT pg_catalog.pg_current_snapshot()::text')
 
-/** A part of the ground below a floor. */
+/** A range of positions below a floor. */
 interface Ground {
   readonly floor: Floor
   readonly from: bigint
@@ -82,6 +83,11 @@ export class Floors {
   #isLooking = false
   #heldAtMs = Number.NEGATIVE_INFINITY
 
+  /** Claims from the floors on, and learns from what it takes. */
+  claim(db: Database, asked: ClaimFromFloor): Promise<Row[]> {
+    return claimFromFloor(db, this, asked)
+  }
+
   get isOn(): boolean {
     return this.#isOn
   }
@@ -93,8 +99,8 @@ export class Floors {
     this.#lateCommits = new LateCommits()
   }
 
-  /** Whether a snapshot is held. When it is given up the dead rows below are still there: floors stay until they can have been
-   *  cleared away. */
+  /** Whether a snapshot is held. When it is released the dead rows are still there, so floors stay until vacuum has had the time to
+   *  clear them away. */
   observe(isHeld: boolean, nowMs: number): void {
     if (isHeld) this.#heldAtMs = nowMs
     const isOn = nowMs - this.#heldAtMs < KEPT_MS
@@ -148,7 +154,7 @@ export class Floors {
     const [[snapshot] = []] = await db.send('look', SNAPSHOT, [])
     const from = this.#lateCommits.step(snapshot!, places)
     const late = floors.map((floor) => ({ floor, from: from?.get(floor) ?? LOWEST, to: floor.back }))
-    // Apart, so that one that takes too long does not keep the other from being looked at.
+    // Two queries, so that one that takes too long does not stop the other.
     await this.#search(db, late, onFound).catch(() => {})
     await this.#search(db, floors.map(nextSlice), onFound)
   }
@@ -163,7 +169,7 @@ export class Floors {
     ])
     for (const [number, position] of rows) {
       const { queue, types } = grounds[Number(number) - 1]!.floor
-      // The next claim starts just below it. What lies between is stepped over once more.
+      // The next claim starts just below it, and reads the dead rows above it once more.
       this.lower(queue, types, BigInt(position!) - 1n)
       onFound(queue)
     }
@@ -178,7 +184,7 @@ export class Floors {
   }
 }
 
-/** The part of the ground below a floor that is looked at next. */
+/** The range below a floor that is searched next. */
 function nextSlice(floor: Floor): Ground {
   const height = (floor.back - floor.base) / SLICES + 1n
   const from = floor.slice === 0n ? LOWEST : floor.base + height * floor.slice

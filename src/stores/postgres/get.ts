@@ -1,9 +1,9 @@
-// get: a job's whole story, from its facts and the one table its state is in.
+// get: everything about one job, from its row in `jobs` and the one table of its state.
 
-import type { AttemptView, JobSummary, JobView } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
 import { resolveLimits } from '../../core/limits.js'
 import type { DeadReason, JobState } from '../../core/states.js'
+import type { AttemptView, JobSummary, JobView } from '../../core/views.js'
 import type { Database, Send } from './database.js'
 import { LAST_ERROR } from './filter.js'
 import { readOptions, readQueueLimits, readTags } from './options-column.js'
@@ -43,7 +43,11 @@ export const STANDING = `
     UNION ALL
    SELECT 'ready', NULL, NULL, NULL, coalesce(ready.attempt, 0), coalesce(ready.crashes, 0), NULL, NULL, false, NULL, NULL
      FROM :schema.ready
-    WHERE ready.id = jobs.id AND ready.moved`
+    WHERE ready.id = jobs.id AND ready.moved
+    UNION ALL
+   SELECT 'ready', NULL, NULL, NULL, coalesce(held.attempt, 0), coalesce(held.crashes, 0), NULL, NULL, false, NULL, NULL
+     FROM :schema.held
+    WHERE held.id = jobs.id`
 
 /** The columns of a summary, in the order readSummary reads them. */
 export const SUMMARY_COLUMNS: string = `
@@ -59,7 +63,7 @@ export function readSummary(row: Row): JobSummary {
   const [id, type, queue, version, priority, createdAt, optionsText, tags, settings, state, ...standing] = row
   const [runAt, startedAt, finishedAt, attempt, crashes, worker, leasedUntil, cancelRequested, reason, error] = standing
   const options = readOptions(optionsText)
-  const { schedule } = options
+  const { schedule, flow } = options
   return {
     id: id!,
     type: type!,
@@ -84,6 +88,7 @@ export function readSummary(row: Row): JobSummary {
     after: options.after ?? [],
     onParentDead: options.onParentDead ?? 'cancel',
     schedule: schedule === undefined ? null : { name: schedule.name, tick: new Date(schedule.tickMs) },
+    ...(flow === undefined ? {} : { flow }),
   }
 }
 
@@ -102,7 +107,7 @@ const GET = statement(
        (SELECT progress.value FROM :schema.progress WHERE progress.id = jobs.id),`),
 )
 
-/** A job without what its handler was given and gave: a role that may not see those can still ask for it. */
+/** A job without payload and result, for roles that may not see those. */
 export async function getSummary(send: Send, id: string): Promise<JobSummary | null> {
   const [row] = await send(SUMMARY, [id])
   return row === undefined ? null : readSummary(row)

@@ -21,7 +21,7 @@ SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)
        (SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'synchronous_commit')`,
 )
 
-// Asked apart from the first: a pooler that hands out another server for each transaction answers from another process.
+// A query of its own: behind a pooler that changes the server connection after each transaction, the process id differs from the first.
 const AGAIN = statement('health_again', 'SELECT pg_backend_pid()')
 
 const TABLES = statement(

@@ -67,7 +67,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
   })
 }
 
-/** In a bundle of CommonJS modules have no address; its heartbeat thread brings the extender along. */
+/** Modules in a CommonJS bundle have no URL. There the heartbeat thread contains the extender. */
 function extenderModule(): string | null {
   const here = import.meta.url as string | undefined
   return here === undefined ? null : new URL('./extender.js', here).href
@@ -125,7 +125,7 @@ async function prepare(place: Place, options: PrepareOptions): Promise<void> {
   const lane = new Lane({ settings: place.settings, purpose: 'prepare the schema', connectMs, group })
   try {
     const text = "SELECT current_setting('transaction_read_only')"
-    // In a transaction, so that a pooler which allows none is found here and not by the first job that needs one.
+    // In a transaction, so that a pooler that allows no transactions is noticed here, and not at the first job that needs one.
     const [[isReadOnly] = []] = await lane.transaction((send) => send({ name: '', text, values: [] }), connectMs)
     if (isReadOnly === 'on') {
       throw new HoldfastError(

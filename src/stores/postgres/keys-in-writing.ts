@@ -1,17 +1,17 @@
-// Keys that a transaction which is open elsewhere is writing. Whether they are taken is known when it ends. A statement that
-// waited for that would block every call behind it on its connection, so such keys are detected and tried again later. ◄── enqueue.ts
+// Keys that another open transaction is writing. Whether they are taken is known only when it ends. A statement that waited for that
+// would block every call behind it on its connection, so such keys are detected and tried again later. ◄── enqueue-general.ts
 
 import { isHoldfastError } from '../../core/errors.js'
 import { heldKeys, keyName } from '../../core/held-keys.js'
 import type { NewJob } from '../../core/job.js'
 import type { Database } from './database.js'
-import { IS_OF_JOB } from './enqueue-full.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
-import { arrayOf, statement } from './statement.js'
+import { IS_OF_JOB } from './key-rows.js'
+import { arrayOf, type Statement, statement } from './statement.js'
 
 // Two processes that write the same key at the same moment are not reported: a commit takes less time than this.
 const PATIENCE = '50ms'
-// Where no key is held, it was a lock on a table: retention has its own for 450 ms at most.
+// If no key is held, the statement waited for a lock on a table. Retention holds such locks for 450 ms at most.
 const PATIENCE_FOR_TABLES = '500ms'
 /** How many held keys one look finds. Each costs a millisecond. */
 const FOUND_MAX = 100
@@ -32,6 +32,12 @@ WITH open AS (
 )
 SELECT places[held]::text
   FROM open, :schema.keys_in_writing(open.queues, open.wanted, $3::integer) AS held`,
+)
+
+// Of jobs that would replace the payload of another: a transaction that is doing so has locked the key's row.
+const IN_REPLACING = statement(
+  'keys_in_replacing',
+  'SELECT held::text FROM :schema.keys_in_replacing($1::text[], $2::text[], $3::integer) AS held',
 )
 
 /** Writes jobs, waiting for no key for longer than a moment. Raises `heldKeys` when one is held; then nothing was written. */
@@ -61,12 +67,26 @@ async function refuseHeld(db: Database, jobs: readonly NewJob[]): Promise<void> 
     else same.push(job)
   }
   const groups = [...byKey.values()]
-  const places = await db.send('held', IN_WRITING, [
+  const replacing = groups.filter((same) => same.some(({ replace }) => replace !== undefined))
+  const written = await findHeld(db, IN_WRITING, groups, [db.now()])
+  const locked = replacing.length === 0 ? [] : await findHeld(db, IN_REPLACING, replacing, [])
+  const held = [...new Set([...written, ...locked])]
+  const areAll = written.length < FOUND_MAX && locked.length < FOUND_MAX
+  if (held.length > 0) throw heldKeys(held.flat(), areAll)
+}
+
+/** Those of the jobs, by their keys, whose keys are held. */
+async function findHeld(
+  db: Database,
+  look: Statement,
+  groups: readonly (readonly NewJob[])[],
+  more: readonly unknown[],
+): Promise<readonly (readonly NewJob[])[]> {
+  const rows = await db.send('held', look, [
     arrayOf(groups.map(([job]) => job!.queue)),
     arrayOf(groups.map(([job]) => job!.idempotencyKey!.key)),
     FOUND_MAX,
-    db.now(),
+    ...more,
   ])
-  const held = places.flatMap(([place]) => groups[Number(place) - 1]!)
-  if (held.length > 0) throw heldKeys(held, places.length < FOUND_MAX)
+  return rows.map(([place]) => groups[Number(place) - 1]!)
 }

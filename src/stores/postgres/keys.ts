@@ -3,6 +3,7 @@
 import { isHoldfastError } from '../../core/errors.js'
 import type { Database, Send } from './database.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
+import { IS_OF_JOB, KEY_JOB } from './key-rows.js'
 import { arrayOf, statement } from './statement.js'
 
 /** A job that wants its key back. */
@@ -17,18 +18,21 @@ export interface KeyedJob {
 export type KeyHolder = string | null | typeof BUSY
 export const BUSY: unique symbol = Symbol('busy')
 
-// A key that is held is read, not locked. Its own, when it outlived the job, begins anew; one that has expired goes.
+// A held key is read, not locked. If the job still has its own key, the key's time starts again. An expired key is removed.
 const HOLDERS = statement(
   'requeue_holders',
   `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), found AS MATERIALIZED (
-  SELECT asked.id AS asked, keys.id, keys.ctid AS place, coalesce(keys.expires_at <= moment.now, false) AS is_over
+  SELECT asked.id AS asked, keys.id, keys.place, coalesce(keys.expires_at <= moment.now, keys.expires_at IS NULL AND NOT keys.is_of_job) AS is_over
     FROM moment,
          unnest($2::uuid[], $3::text[], $4::text[]) AS asked (id, queue, key)
    CROSS JOIN LATERAL (
-     SELECT keys.ctid, keys.id, keys.expires_at FROM :schema.keys WHERE keys.queue = asked.queue AND keys.key = asked.key OFFSET 0
+     SELECT keys.ctid AS place, ${KEY_JOB} AS id, keys.expires_at, ${IS_OF_JOB} AS is_of_job
+       FROM :schema.keys
+      WHERE keys.queue = asked.queue AND keys.key = asked.key
+     OFFSET 0
    ) AS keys
 ), freed AS (
   DELETE FROM :schema.keys WHERE keys.ctid = ANY (ARRAY(SELECT place FROM found WHERE is_over OR found.id = found.asked))
@@ -51,7 +55,7 @@ const BEGIN = statement('requeue_savepoint', 'SAVEPOINT taking_keys')
 // Somebody's open transaction may be writing a key, for any length of time.
 const PATIENCE = statement('requeue_patience', "SET LOCAL lock_timeout = '100ms'")
 const UNDO = statement('requeue_undo', 'ROLLBACK TO SAVEPOINT taking_keys')
-/** After this many keys that were waited for in vain, the rest is answered without waiting: they are tried when asked again. */
+/** After waiting in vain for this many keys, the rest are answered as busy without waiting. The caller may try them again. */
 const WAITS_MAX = 10
 
 /** Takes the keys of jobs again, and answers who has those that could not be taken. */
@@ -64,7 +68,7 @@ export async function takeKeys(
   for (const [id, holder] of await send(HOLDERS, [db.now(), ...nameColumns(jobs)])) holders.set(id!, holder!)
   const free = jobs.filter(({ id }) => !holders.has(id))
   const taken = await takeFree(db, send, free)
-  // Another job took the key of each that is missing, of this call or of another: the second look finds it.
+  // For each missing one another job has taken the key, in this call or in another. The second query finds that job.
   const outrun = free.filter(({ id }) => taken.get(id) === 'outrun')
   for (const { id } of free) holders.set(id, taken.get(id) === 'taken' ? null : BUSY)
   if (outrun.length === 0) return holders
@@ -77,7 +81,7 @@ type Taking = 'taken' | 'outrun' | 'locked'
 async function takeFree(db: Database, send: Send, jobs: readonly KeyedJob[]): Promise<ReadonlyMap<string, Taking>> {
   const all = await tryTaking(db, send, jobs)
   if (all !== null) return all
-  // One of them is being written: each by itself.
+  // One of the keys is being written by somebody else, so each is tried by itself.
   const each = new Map<string, Taking>()
   let waits = 0
   for (const job of jobs) {

@@ -1,4 +1,4 @@
-// What the lanes of one store know together about the server they share.
+// What the lanes of one store share: facts about their server.
 
 /** A lane, as its neighbours see it. */
 interface Member {
@@ -43,7 +43,7 @@ export class LaneGroup {
   }
 
   /**
-   * The server of one of them took writes and takes none any more: the address may lead to another one now. Those that only read
+   * The server of one lane used to take writes and no longer does, so the address may lead to another server now. Lanes that only read
    * or listen would never learn that from an answer.
    */
   renew(): void {

@@ -55,8 +55,9 @@ export class Lane {
   readonly #session: Session
   #connection: Connection | null = null
   #connecting: Promise<Connection> | null = null
-  #turn: Promise<unknown> = Promise.resolve()
-  #transactions = 0
+  /** How many transactions, and queries that must not overlap, are under way or wait; and when the last of them has ended. */
+  #turns = 0
+  #lastTurn: Promise<unknown> = Promise.resolve()
   #isClosed = false
 
   constructor(options: LaneOptions) {
@@ -74,8 +75,8 @@ export class Lane {
   /** Runs queries in one exchange and one transaction, and answers the rows of each. */
   queryTogether(queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
     const connection = this.#connection
-    if (this.#transactions === 0 && connection !== null && !this.#isInDoubt(connection)) {
-      return this.#sendAlone(connection, queries, deadlineMs)
+    if (this.#turns === 0 && connection !== null && !isPooled(connection) && !this.#isInDoubt(connection)) {
+      return this.#send(connection, queries, deadlineMs)
     }
     return this.#queryWhenOpen(queries, deadlineMs)
   }
@@ -83,13 +84,25 @@ export class Lane {
   async #queryWhenOpen(queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
     for (;;) {
       // A query sent meanwhile would become part of the transaction.
-      while (this.#transactions > 0) await this.#turn
+      while (this.#turns > 0) await this.#lastTurn
       const connection = await this.#open()
-      if (this.#transactions === 0) return this.#sendAlone(connection, queries, deadlineMs)
+      if (this.#turns > 0) continue
+      if (!isPooled(connection)) return this.#send(connection, queries, deadlineMs)
+      return this.#inTurn(async () => this.#send(await this.#open(), queries, deadlineMs))
     }
   }
 
-  async #sendAlone(connection: Connection, queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
+  /** Does something that nothing else on this lane may overlap with. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    this.#turns++
+    const result = this.#lastTurn.then(work).finally(() => {
+      this.#turns--
+    })
+    this.#lastTurn = result.catch(() => {})
+    return result
+  }
+
+  async #send(connection: Connection, queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
     const guard = connection.facts.hasSettings || queries.every(isScript) ? NO_GUARD : this.#session.guard
     const isNamed = this.#isNamed(connection)
     const send = async (sent: readonly Query[]) =>
@@ -112,14 +125,7 @@ export class Lane {
    * second time when the server has forgotten what was prepared.
    */
   transaction<T>(work: (send: SendInside) => Promise<T>, deadlineMs: number): Promise<T> {
-    this.#transactions++
-    const result = this.#turn
-      .then(() => this.#transactTwice(work, deadlineMs))
-      .finally(() => {
-        this.#transactions--
-      })
-    this.#turn = result.catch(() => {})
-    return result
+    return this.#inTurn(() => this.#transactTwice(work, deadlineMs))
   }
 
   async #transactTwice<T>(work: (send: SendInside) => Promise<T>, deadlineMs: number): Promise<T> {
@@ -363,7 +369,14 @@ function unnamed({ text, values }: Query): Query {
 }
 
 // Until the first answer: nothing is known of the session, and nothing is sent before that answer.
-const UNKNOWN: SessionFacts = { isReadOnly: true, hasSettings: false }
+const UNKNOWN: SessionFacts = { isReadOnly: true, hasSettings: false, backend: null }
+
+// A pooler gives a server connection to its next client as soon as an answer has ended, also when a part of this client's next query
+// is on it already: the rest goes to another server. PgBouncer 1.18 does that even in the middle of a message. So behind a
+// pooler no query is sent before the last one is answered. A pooler announces a process of its own making.
+function isPooled({ client, facts }: Connection): boolean {
+  return !facts.hasSettings || facts.backend !== (client as unknown as { processID: number | null }).processID
+}
 
 // What was prepared is not there (26000), or there before it was prepared (42P05).
 function isForgotten(error: unknown): boolean {

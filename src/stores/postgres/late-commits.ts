@@ -1,7 +1,7 @@
-// From which place on jobs may have been committed late. A statement draws its place in the queue and its transaction's number together,
-// so a transaction that had no number yet at some moment writes no place that was taken long before that moment. Each look remembers
-// the server's next number beside the places that were claimed by then. When transactions have ended since the last look, their
-// jobs lie above the places of the last mark that is older than the oldest of them.
+// Above which positions jobs may have been committed late. A statement draws its position and its transaction's number at the same
+// time. So a transaction that has no number yet will not write a position that was claimed long ago. Each mark records the server's next
+// transaction number and the positions claimed by then. When transactions have ended since the last mark, their jobs lie above the
+// positions of the newest mark that is older than the oldest of these transactions.
 
 /** How many marks are kept. A transaction that stays open for long makes older marks sparser, never wrong. */
 const MARKS_MAX = 64
@@ -18,8 +18,8 @@ export class LateCommits<Key> {
   #open: readonly bigint[] = []
 
   /**
-   * Takes the server's snapshot (`xmin:xmax:xip,…`) and the places known as of before it. Returns the places above which everything lies
-   * that was committed since the last call, or null when that may be anywhere.
+   * Takes the server's snapshot (`xmin:xmax:xip,…`) and the positions claimed before it. Returns the positions above which all jobs lie
+   * that were committed since the last call, or null when they may be anywhere.
    */
   step(snapshot: string, places: ReadonlyMap<Key, bigint>): ReadonlyMap<Key, bigint> | null {
     const { next, open } = readSnapshot(snapshot)
@@ -47,7 +47,7 @@ export class LateCommits<Key> {
     return this.#marks[this.#marks.findLastIndex(({ next }) => next <= number) - 1]
   }
 
-  /** Drops marks that no transaction that is still open, or yet to come, can lead back to. */
+  /** Drops marks that no open or future transaction can need. */
   #forget(oldestOpen: bigint): void {
     const needed = this.#marks.findLastIndex(({ next }) => next <= oldestOpen) - 1
     if (needed > 0) this.#marks.splice(0, needed)

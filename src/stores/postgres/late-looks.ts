@@ -1,6 +1,7 @@
 // Looks at the children of jobs that have just been settled, a moment later. The settlement itself saw the children that were there when
 // it began; one that was committed while it ran looked at its parents before the settlement's own commit. This look comes after both.
 
+import type { Enqueued } from '../../core/job.js'
 import type { Database, Send } from './database.js'
 import { statement } from './statement.js'
 import { childrenOf, unblock, unblockAfter } from './unblock.js'
@@ -78,6 +79,11 @@ export class LateLooks {
   /** A caller's transaction has announced looks, and will commit or not. */
   afterTransaction(): void {
     for (const ms of AFTER_TRANSACTION_MS) this.#checkIn(ms)
+  }
+
+  /** A caller's transaction has written these, and looks are announced for those that are blocked. */
+  afterEnqueue(answers: readonly Enqueued[]): void {
+    if (answers.some((answer) => 'state' in answer && answer.state === 'blocked')) this.afterTransaction()
   }
 
   #lookIn(ms: number): void {

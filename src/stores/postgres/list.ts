@@ -1,10 +1,11 @@
-// list and count: jobs that match a filter, newest first. Ids come in growing portions from the fewest rows there are for the
-// filter (candidates.ts) and are then held against it (filter.ts), until a page is full or the window is looked through.
+// list and count: jobs that match a filter, newest first. Ids come in growing portions from the table with the fewest rows for the
+// filter (candidates.ts). Their jobs are then compared with the filter (filter.ts), until a page is full or the window is read.
 
 import { idTimeMs } from '../../core/id.js'
-import type { JobFilter, JobSummary } from '../../core/job.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import type { CountResult } from '../../core/operating.js'
 import { type JobPage, LIST_WINDOW, type ListRequest } from '../../core/operator-store.js'
+import type { JobSummary } from '../../core/views.js'
 import { candidatesOf, LAST_ID } from './candidates.js'
 import type { Database, Send } from './database.js'
 import { FILTER_CONDITION, FILTER_JOIN, filterParameters } from './filter.js'
@@ -31,7 +32,7 @@ const MATCHING_IDS = statement('matching_ids', matchingSql('jobs.id'))
 /** Portions grow: a filter that matches most jobs looks at few, one that matches few soon looks at many. */
 const PORTION_GROWTH = 4
 const PORTION_MAX = 2_000
-/** A count answers in about this time, and reports when it was not enough. A dry run makes two of them. */
+/** A count ends after about this time, and reports whether it was complete. A dry run makes two counts. */
 const COUNT_MS_MAX = 100
 
 export async function list(db: Database, request: ListRequest): Promise<JobPage> {

@@ -1,4 +1,4 @@
-// Who keeps others from locking the schema's tables: named in what is said about a step that could not get its locks.
+// Who holds locks on the schema's tables. Messages about a step that could not get its locks name them.
 
 import type { Row } from './statement.js'
 

@@ -1,4 +1,4 @@
-// Locks that everyone waits behind: asked for with little patience, and given up rather than waited for.
+// For locks that block everyone: a step waits only a moment for them, and gives up otherwise.
 
 import { isHoldfastError } from '../../core/errors.js'
 import type { Database, Send } from './database.js'
@@ -9,17 +9,18 @@ import { type Statement, statement } from './statement.js'
 /** The longest that a step of retention may keep everyone else out, from its first lock to its end. Settlements wait for 500 ms. */
 export const LOCKED_OUT_MS = 450
 
-// The server ends a step whose time is over, by its own clock. One that was set back lets it go on, and with it its locks.
+// The server ends a step at its time limit, by its own clock. If that clock was set back, the step and its locks would last longer. So
+// the step is also ended from here, this long after the limit.
 const LATE_MS = 250
 
 const QUERY_CANCELED = '57014'
 
 const LOCK_HOLDER = statement('lock_holder', LOCK_HOLDER_SQL)
 
-/** What `work` returned, or who kept it from the locks it takes; `isSlow` when it had them, and did not end within its time. */
+/** What `work` returned, or who kept it from its locks. `isSlow` when it ran into its time limit instead. */
 export type Locked<T> = { readonly value: T } | { readonly lockedBy: string; readonly isSlow: boolean }
 
-/** Runs something that takes locks with a limit of time. Not getting them is no failure: it is tried again later. */
+/** Runs something that takes locks within a time limit. Not getting them is no failure: the caller tries again later. */
 export async function unlessLocked<T>(db: Database, work: () => Promise<T>): Promise<Locked<T>> {
   try {
     return { value: await work() }
@@ -31,7 +32,8 @@ export async function unlessLocked<T>(db: Database, work: () => Promise<T>): Pro
   }
 }
 
-/** One step of retention as a transaction. `limits` sets the time it may take, and returns it; `work` is ended here when the server does not. */
+/** One step of retention as a transaction. `limits` sets its time limit on the server and returns it. If the server does not end `work`
+ *  in time, it is cancelled from here. */
 export function limited<T>(
   db: Database,
   limits: { readonly statement: Statement; readonly values: readonly unknown[] },

@@ -83,7 +83,7 @@ interface Attempt {
   readonly onWait: (text: string) => void
 }
 
-/** Tries until it could have its locks. `apply` resolves with false while another process is migrating. */
+/** Tries until it gets its locks. `apply` resolves with false while another process is migrating. */
 async function unlessLocked(attempt: Attempt, apply: () => Promise<boolean>): Promise<void> {
   const { migration, schema, run, untilMs, onWait } = attempt
   const name = `migration ${migration.number} (${migration.name}) of schema "${schema}"`
@@ -96,7 +96,7 @@ async function unlessLocked(attempt: Attempt, apply: () => Promise<boolean>): Pr
       if (!isHoldfastError(error) || !LOCKED.has(error.details.sqlState)) throw error
       cause = error
       const [holder] = await run(inSchema(LOCK_HOLDER_SQL, schema))
-      // Tables that another is making are not there yet for us.
+      // Tables that another process is creating are not visible to us yet.
       if (holder !== undefined) why = `its tables are in use by ${describeHolder(holder)}`
     }
     if (performance.now() + pauseMs > untilMs) {

@@ -5,8 +5,8 @@ import type { Database } from './database.js'
 import { LOCKED_OUT_MS, limited, unlessLocked } from './locking.js'
 import { statement } from './statement.js'
 
-// Today and the three days after it. One that is being closed, because the clock was ahead, is made again when that is over:
-// until then its slices are in its place.
+// Today and the three days after it. If the clock was ahead, one of them may be being closed. It is made again after that; until then
+// its slices take its place.
 const MISSING_DAYS = statement(
   'missing_days',
   `
@@ -50,7 +50,7 @@ export async function openDays(db: Database): Promise<readonly PostponedDay[]> {
   return postponed
 }
 
-// What is read from one end to the other while a day is attached.
+// The size of the tables that PostgreSQL reads completely while it attaches a day.
 const REST_SIZE = statement(
   'rest_size',
   `

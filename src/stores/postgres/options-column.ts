@@ -1,6 +1,7 @@
-// The options column of jobs: what few jobs have, kept as one JSON value so that plain jobs pay nothing for it.
+// The options column of jobs: fields that few jobs have, in one JSON value, so that plain jobs do not store them.
 
 import { DURATION_MS_MAX } from '../../core/duration.js'
+import { COST_MAX, GROUP_LENGTH_MAX, type JobFlow } from '../../core/flow/job-flow.js'
 import type { IdempotencyKey, NewJob } from '../../core/job.js'
 import { ATTEMPTS_MAX, type JobLimits } from '../../core/limits.js'
 import type { RetryPolicy } from '../../core/retry.js'
@@ -19,6 +20,7 @@ export interface StoredOptions {
   readonly onParentDead?: 'run'
   readonly trace?: string
   readonly schedule?: TickOrigin
+  readonly flow?: JobFlow
 }
 
 /** The column's text for a job, or null when everything is as usual. */
@@ -30,6 +32,7 @@ export function writeOptions(job: NewJob, schedule: TickOrigin | null): string |
     ...(job.onParentDead === 'run' ? { onParentDead: 'run' } : {}),
     ...(job.trace === null ? {} : { trace: job.trace }),
     ...(schedule === null ? {} : { schedule }),
+    ...(job.flow === undefined ? {} : { flow: job.flow }),
   }
   return Object.keys(options).length === 0 ? null : JSON.stringify(options)
 }
@@ -40,7 +43,7 @@ const USUAL: StoredOptions = {}
  *  job can keep others from being claimed, rescued or shown. */
 export function readOptions(text: string | null | undefined): StoredOptions {
   if (text === null || text === undefined) return USUAL
-  const { limits, key, after, onParentDead, trace, schedule } = asRecord(JSON.parse(text))
+  const { limits, key, after, onParentDead, trace, schedule, flow } = asRecord(JSON.parse(text))
   return {
     ...(limits === undefined ? {} : { limits: readLimits(limits) }),
     ...(isKey(key) ? { key } : {}),
@@ -48,6 +51,7 @@ export function readOptions(text: string | null | undefined): StoredOptions {
     ...(onParentDead === 'run' ? { onParentDead } : {}),
     ...(isText(trace) ? { trace } : {}),
     ...(isTick(schedule) ? { schedule } : {}),
+    ...(isFlow(flow) ? { flow } : {}),
   }
 }
 
@@ -83,6 +87,13 @@ function isKey(value: unknown): value is IdempotencyKey {
 function isTick(value: unknown): value is TickOrigin {
   const { name, tickMs } = asRecord(value)
   return isText(name) && typeof tickMs === 'number' && tickMs >= 0 && tickMs < TIME_MS_END
+}
+
+function isFlow(value: unknown): value is JobFlow {
+  const { group, limits, cost } = asRecord(value)
+  const isGroup = group === null || (isText(group) && group.length > 0 && group.length <= GROUP_LENGTH_MAX)
+  const isCost = typeof cost === 'number' && Number.isInteger(cost) && cost >= 0 && cost <= COST_MAX
+  return isGroup && isCost && Array.isArray(limits) && limits.every(isText)
 }
 
 /** The tags column, read as JSON. */

@@ -1,20 +1,20 @@
-// Whether what a caller gave as `tx` is inside a transaction, and in the database of the queue. Outside of one our statement would
-// commit by itself, and the promise that the job exists exactly if the transaction commits would be broken without a word; elsewhere
-// the job would be in another queue, whose workers may not even know its type.
+// Checks that a caller's `tx` is inside a transaction, and in the database of the queue. Outside a transaction our statement would
+// commit by itself, and silently break the promise that the job exists only if the transaction commits. In another database the job
+// would be in another queue, whose workers may not even know its type.
 
 import { HoldfastError, isHoldfastError } from '../../core/errors.js'
 import type { Queryable } from '../../core/job-store.js'
 import { type Row, type Statement, statement } from './statement.js'
 
-// Refused by the server outside of a transaction (25P01), and in one statement that leaves nothing to tidy up: this lock is held
-// by everyone who reads the catalog, blocks nobody, and needs no right that any role lacks.
+// The server refuses this statement outside a transaction (25P01). It leaves nothing to undo: everyone who reads the catalog holds this
+// lock, it blocks nobody, and every role may take it.
 const NEEDS_TRANSACTION = 'LOCK TABLE pg_catalog.pg_am IN ACCESS SHARE MODE'
 const NO_TRANSACTION = '25P01'
 const CAUSES_MAX = 5
 
 /**
- * Raises `invalid_option` for a pool, and for a client that is in no transaction. A pg client knows and is asked for
- * nothing more; through any other the server is asked, which costs a round trip.
+ * Raises `invalid_option` for a pool, and for a client that is in no transaction. A pg client knows whether it is in one; for any
+ * other client the server is asked, which costs a round trip.
  */
 export async function checkTransaction(tx: Queryable): Promise<void> {
   if (isPool(tx)) {
@@ -22,7 +22,7 @@ export async function checkTransaction(tx: Queryable): Promise<void> {
       'is a pool, and each of its queries may take another connection: take one with pool.connect(), send BEGIN, and give that',
     )
   }
-  // Idle is asked about too: a BEGIN may wait in the client's own queue, not yet answered.
+  // An idle client is checked on the server too: a BEGIN may still wait in the client's own queue.
   if (statusOf(tx) === 'T') return
   try {
     await tx.query(NEEDS_TRANSACTION, [])
@@ -82,8 +82,8 @@ export function explainArrayNulls(error: unknown): never {
   )
 }
 
-// A server's identifier goes with it to its standbys, and not into a dump: so does the number of a database. That of the schema is there to
-// be missing. No right is needed to ask.
+// Standbys have the same system identifier and the same database number; a restored dump has not. The number of the schema is null where
+// the schema is missing. Every role may read these.
 const placeSql = (server: string) => `
 SELECT ${server} AS server,
        (SELECT oid::text FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AS database,
@@ -91,7 +91,7 @@ SELECT ${server} AS server,
        (SELECT oid::text FROM pg_catalog.pg_namespace WHERE nspname::text = ':schema_text') AS schema`
 
 const PLACE = statement('place', placeSql('(SELECT system_identifier::text FROM pg_catalog.pg_control_system())'))
-// Where that right was taken away.
+// For servers on which that right was revoked.
 const PLACE_ON_ANY_SERVER = statement('place_on_any_server', placeSql("''"))
 
 /** Where a connection leads. */
@@ -102,24 +102,24 @@ interface Place {
   readonly schema: string | null
 }
 
-/** Asks through a connection. */
-type Ask = (statement: Statement) => Promise<readonly Row[]>
+/** Runs a statement through a connection. */
+type RunStatement = (statement: Statement) => Promise<readonly Row[]>
 
 /** Knows where the queue is, and where the connections lead that it was asked about. */
 export class Whereabouts {
   readonly #schema: string
-  readonly #askOwn: Ask
+  readonly #askOwn: RunStatement
   #own: Place | null = null
   #statement: Statement = PLACE
   readonly #known = new WeakMap<object, Place>()
 
-  constructor(schema: string, askOwn: Ask) {
+  constructor(schema: string, askOwn: RunStatement) {
     this.#schema = schema
     this.#askOwn = askOwn
   }
 
   /** Raises `invalid_option` unless `tx` leads to where the queue is. Asked once for each client: its connection stays the same. */
-  async check(tx: object, ask: Ask): Promise<void> {
+  async check(tx: object, ask: RunStatement): Promise<void> {
     const known = this.#known.get(tx)
     this.#own ??= await this.#readOwn()
     if (known !== undefined && isSame(known, this.#own)) return
@@ -149,7 +149,7 @@ export class Whereabouts {
   }
 }
 
-async function placeOf(ask: Ask, sql: Statement): Promise<Place> {
+async function placeOf(ask: RunStatement, sql: Statement): Promise<Place> {
   const [row] = await ask(sql)
   const [server, database, name, schema] = row!
   return { server: server!, database: database!, name: name!, schema: schema ?? null }

@@ -1,7 +1,7 @@
-// The part of a filter that is about payloads. They are up to a megabyte each, so a look reads a bounded number of bytes: jobs are
-// first held against the rest of the filter, then payloads are read in batches of a few megabytes, each parsed once for all terms.
+// The part of a filter that is about payloads. They have up to a megabyte each, so a search reads a bounded number of bytes. Jobs are
+// first compared with the rest of the filter. Then payloads are read in batches of a few megabytes, each parsed once for all terms.
 
-import type { JobFilter, PayloadMatch } from '../../core/job.js'
+import type { JobFilter, PayloadMatch } from '../../core/job-filter.js'
 import type { Send } from './database.js'
 import { readable } from './filter.js'
 import { arrayOf, type Statement, statement } from './statement.js'

@@ -1,4 +1,4 @@
-// What a pooler in front of the server does to us, in words that name it: its own errors look like failures of the network.
+// Explains the errors of a pooler in front of the server, which otherwise look like network failures.
 
 /** Of a pooler that may have no server connection left. The numbers are those of docs/postgres.md#connections. */
 export const POOL_TOO_SMALL =

@@ -3,6 +3,7 @@
 import type { Promotion } from '../../core/upkeep-store.js'
 import { cancelKept } from './cancel.js'
 import type { Database, Send } from './database.js'
+import { intoArrivals, intoHeld } from './held-place.js'
 import { checkLinks } from './late-looks.js'
 import { readJson, readMs, statement } from './statement.js'
 import { unblock } from './unblock.js'
@@ -23,19 +24,23 @@ WITH moment AS MATERIALIZED (
 ), gone AS (
   DELETE FROM :schema.scheduled
    WHERE scheduled.id = ANY (ARRAY(SELECT id FROM due))
-  RETURNING id, run_at, fence, priority, attempt, crashes, retrying, queue, type
+  RETURNING id, run_at, fence, priority, attempt, crashes, retrying, queue, type, track, group_name
 ), drawn AS MATERIALIZED (
   SELECT pg_catalog.nextval(':schema.positions') * 65536 AS place FROM due LIMIT 1
+), placed AS MATERIALIZED (
+  SELECT gone.*, moment.now,
+         drawn.place + row_number() OVER (ORDER BY gone.run_at, gone.id) - CASE WHEN retrying THEN 0 ELSE 4611686018427387904 END AS position
+    FROM gone, drawn, moment
 ), into_ready AS (
   INSERT INTO :schema.ready (id, position, since, fence, priority, attempt, crashes, moved, queue, type)
-  SELECT gone.id,
-         drawn.place + row_number() OVER (ORDER BY gone.run_at, gone.id) - CASE WHEN retrying THEN 0 ELSE 4611686018427387904 END,
-         moment.now, gone.fence, gone.priority, gone.attempt, gone.crashes, true, gone.queue, gone.type
-    FROM gone, drawn, moment
-  RETURNING queue
+  SELECT id, position, now, fence, priority, attempt, crashes, true, queue, type
+    FROM placed
+   WHERE track = 0
+), into_held AS (${intoHeld('placed', 'true')}
+), arrived AS (${intoArrivals('placed', '(SELECT place FROM drawn)', 'true')}
 )
-SELECT (SELECT count(*) FROM into_ready),
-       (SELECT json_agg(DISTINCT queue) FROM into_ready),
+SELECT (SELECT count(*) FROM placed),
+       (SELECT json_agg(DISTINCT queue) FROM placed),
        (SELECT (extract(epoch FROM scheduled.run_at - moment.now) * 1000)::float8
           FROM :schema.scheduled, moment
          WHERE (scheduled.run_at, scheduled.id) >
@@ -47,10 +52,11 @@ SELECT (SELECT count(*) FROM into_ready),
        (SELECT (extract(epoch FROM (SELECT now FROM moment) - min(run_at)) * 1000)::float8 FROM due),
        EXISTS (SELECT FROM :schema.link_checks WHERE link_checks.look_at <= (SELECT now FROM moment)),
        EXISTS (SELECT FROM :schema.parents),
-       (SELECT json_agg(few.id) FROM (SELECT cancels.id FROM :schema.cancels ORDER BY cancels.id LIMIT $2) AS few)`,
+       (SELECT json_agg(few.id) FROM (SELECT cancels.id FROM :schema.cancels ORDER BY cancels.id LIMIT $2) AS few),
+       EXISTS (SELECT FROM :schema.flows) OR EXISTS (SELECT FROM :schema.tracks)`,
 )
 
-// Children that were missed all the same: see unblock.ts. A window of the links is looked at in turn, so that this stays small.
+// Finds children that were missed (see unblock.ts). Each call reads one window of the links, so that it stays small.
 const SWEEP = statement(
   'sweep_links',
   `
@@ -62,7 +68,7 @@ SELECT parents.parent::text, parents.child::text,
  ORDER BY parents.parent, parents.child
  LIMIT $3`,
 )
-/** Promote may be called many times a second, and this finds something after a server stood still at the worst of moments. */
+/** Not with every promote, which may run many times a second: this finds something only after a server stopped at the worst moment. */
 const SWEEP_EVERY_MS = 1_000
 
 const FIRST = '00000000-0000-0000-0000-000000000000'
@@ -79,15 +85,16 @@ export function newSweep(): Sweep {
   return { parent: FIRST, child: FIRST, nextMs: 0 }
 }
 
+/** Makes due jobs ready. Also answers whether any queue has flow control, so that the net beneath costs nothing where none has. */
 export async function promote(
   db: Database,
   send: Send,
   sweep: Sweep,
   limit: number,
   onAsked: (id: string) => void,
-): Promise<Promotion> {
+): Promise<{ readonly promotion: Promotion; readonly hasFlow: boolean }> {
   const [row] = await send(PROMOTE, [db.now(), limit])
-  const [promoted, queueNames, nextDue, late, hasChecks, hasParents, keptIds] = row!
+  const [promoted, queueNames, nextDue, late, hasChecks, hasParents, keptIds, hasFlow] = row!
   const queues = new Set((readJson(queueNames) ?? []) as string[])
   const kept = (readJson(keptIds) ?? []) as string[]
   if (kept.length > 0) await cancelKept(db, send, kept, { asked: onAsked, ready: (queue) => queues.add(queue) })
@@ -95,12 +102,13 @@ export async function promote(
   const checked = hasChecks === 't' ? await checkLinks(db, send, limit, onReady) : 0
   const swept = hasParents === 't' ? await sweepLinks(db, send, sweep, limit, onReady) : 0
   const nextDueMs = readMs(nextDue)
-  return {
+  const promotion = {
     promoted: Number(promoted) + checked + swept,
     queues: [...queues],
     nextDueMs: nextDueMs === null ? null : Math.max(0, nextDueMs),
     lateMs: readMs(late),
   }
+  return { promotion, hasFlow: hasFlow === 't' }
 }
 
 async function sweepLinks(

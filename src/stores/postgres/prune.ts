@@ -1,5 +1,5 @@
-// prune: days past their retention are dropped whole, days to come are made, and what else has run out goes in small bites.
-// All of it on a connection of its own: nothing else of upkeep waits for it. ◄── upkeep/prune.ts
+// prune: drops days past their retention, makes the days to come, and deletes other expired rows in small batches. It has a
+// connection of its own, so no other upkeep waits for it. ◄── upkeep/prune.ts
 
 import { HoldfastError } from '../../core/errors.js'
 import { SERIES_KEPT_MS } from '../../core/operating.js'
@@ -7,11 +7,13 @@ import type { PostponedDay, Pruned, PruneOptions } from '../../core/upkeep-store
 import { closeDays, postponedDays } from './close-days.js'
 import type { Database } from './database.js'
 import { openDays } from './open-days.js'
-import { raiseRest } from './raise-rest.js'
+import type { RestRaiser } from './raise-rest.js'
 import { readJson, statement } from './statement.js'
 
 const ROWS_MAX = 5_000
 const SERIES_ROWS_MAX = 10_000
+/** How many groups one call looks at. */
+const GROUPS_MAX = 10_000
 
 const PRUNE_REST = statement(
   'prune_rest',
@@ -39,7 +41,7 @@ SELECT count(*),
   FROM gone`,
 )
 
-// Tallies and samples grow by a row for each busy queue and ten seconds; this many go in a call, more than come in a minute.
+// Tallies and samples grow by one row every ten seconds for each busy queue. A call deletes more than a minute adds.
 const PRUNE_SERIES = statement(
   'prune_series',
   `
@@ -72,9 +74,43 @@ WITH moment AS MATERIALIZED (
   RETURNING 1
 ), workers_gone AS (
   DELETE FROM :schema.workers WHERE seen_at < (SELECT now FROM moment) - interval '10 minutes' RETURNING 1
+), places_gone AS (
+  DELETE FROM :schema.places
+   WHERE places.ctid = ANY (ARRAY(SELECT old.ctid FROM :schema.places AS old
+                                   WHERE NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = old.id) LIMIT $2))
 )
 SELECT (SELECT count(*) FROM keys_gone) + (SELECT count(*) FROM ticks_gone) + (SELECT count(*) FROM workers_gone)`,
 )
+
+// By a function: who prunes may have no right to change groups. It looks at a window of them, each time at the next.
+const PRUNE_FLOW = statement(
+  'prune_flow',
+  'SELECT gone::text, next_queue, next_group FROM :schema.prune_flow($1::timestamptz, $2, $3, $4::integer)',
+)
+
+/** The group that the next call begins behind. */
+export interface PrunedGroups {
+  queue: string
+  group: string
+}
+
+export function newPrunedGroups(): PrunedGroups {
+  return { queue: '', group: '' }
+}
+
+async function pruneFlow(
+  db: Database,
+  last: PrunedGroups,
+): Promise<{ readonly rows: number; readonly isDone: boolean }> {
+  const [[gone, queue, group] = []] = await db.send('retention', PRUNE_FLOW, [
+    db.now(),
+    last.queue,
+    last.group,
+    GROUPS_MAX,
+  ])
+  Object.assign(last, { queue: queue ?? '', group: group ?? '' })
+  return { rows: Number(gone), isDone: queue == null || Number(gone) === 0 }
+}
 
 // Only the owner of the tables may make and drop their partitions.
 const OWNS_DAYS = statement(
@@ -82,28 +118,37 @@ const OWNS_DAYS = statement(
   "SELECT pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class WHERE oid = ':schema.jobs'::regclass",
 )
 
-export async function prune(db: Database, options: PruneOptions): Promise<Pruned> {
+/** What a process remembers from one prune to the next. */
+export interface PruneState {
+  readonly rest: RestRaiser
+  readonly groups: PrunedGroups
+}
+
+export async function prune(db: Database, { rest, groups }: PruneState, options: PruneOptions): Promise<Pruned> {
   const [[isOwner] = []] = await db.send('retention', OWNS_DAYS, [])
   const ownsDays = isOwner === 't'
   // Days to come first, and each by itself: even if an old day cannot be dropped, new jobs have partitions to go to.
   const unopened = ownsDays ? await openDays(db) : []
   const [[count] = []] = await db.send('retention', PRUNE_ROWS, [db.now(), ROWS_MAX])
   await db.send('retention', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])
-  const rows = Number(count)
+  const flow = await pruneFlow(db, groups)
+  const rows = Number(count) + flow.rows
   if (!ownsDays) {
     await checkDays(db, options)
-    return { days: [], rows, postponed: [], isDone: true }
+    return { days: [], rows, postponed: [], isDone: flow.isDone }
   }
-  return { ...(await pruneJobs(db, options, unopened)), rows }
+  const jobs = await pruneJobs(db, rest, options, unopened)
+  return { ...jobs, rows, isDone: jobs.isDone && flow.isDone }
 }
 
 async function pruneJobs(
   db: Database,
+  rest: RestRaiser,
   { retentionMs }: PruneOptions,
   unopened: readonly PostponedDay[],
 ): Promise<Omit<Pruned, 'rows'>> {
   // Before old days are closed: what is carried out of them goes to the old half of the default partitions.
-  const isRaised = await raiseRest(db)
+  const isRaised = await rest.raise()
   const { days: closed, isDone, stuck, horizon } = await closeDays(db, retentionMs)
   const days = new Set(closed)
   const [[count, ofDays] = []] = await db.send('retention', PRUNE_REST, [horizon, ROWS_MAX])
@@ -114,7 +159,7 @@ async function pruneJobs(
 
 const DAY_MS = 86_400_000
 
-// Today and tomorrow: the owner makes four, so these are missing when it has not come by for days.
+// Today and tomorrow. The owner makes four days ahead, so these are missing only if no process of the owner has run for days.
 const MISSING_DAY = statement(
   'missing_day',
   `
@@ -144,8 +189,8 @@ SELECT to_char(day.day, 'YYYY-MM-DD')
  LIMIT 1`,
 )
 
-/** Raises `access_denied` when the days wait for an owner that does not come. Jobs go on meanwhile: those of a day without a
- *  partition are kept in the default one, and old ones stay. */
+/** Raises `access_denied` when days are missing or overdue because no process of the owner runs. Jobs go on meanwhile: those of a day
+ *  without a partition are kept in the default one, and old ones stay. */
 async function checkDays(db: Database, { retentionMs }: PruneOptions): Promise<void> {
   const [[missing] = []] = await db.send('retention', MISSING_DAY, [db.now()])
   // A day of grace, within which the owner drops it.

@@ -1,16 +1,17 @@
 // Queues: paused or not, and the settings for jobs that have none of their own.
 
 import { isHoldfastError } from '../../core/errors.js'
-import type { QueueSettings, QueueView } from '../../core/job.js'
 import { OVERVIEW_QUEUES_MAX, type OverviewRequest } from '../../core/operating.js'
 import { tooManyQueues, tooManyQueuesOfRole } from '../../core/queue-limit.js'
+import type { QueueSettings, QueueView } from '../../core/views.js'
 import { record } from './audit.js'
 import type { Database, Send } from './database.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
+import { forgetFlow, keepFlow, walkToEnd } from './queue-flow.js'
 import { arrayOf, type Row, readJson, statement } from './statement.js'
 
-// Two that make queues at the same moment may together exceed the bounds by a few. A name that somebody's open transaction is writing
-// is not waited for: nothing but lists of queues needs it.
+// Two processes that create queues at the same moment may together exceed the bounds by a few. If an open transaction is writing a name,
+// this does not wait for it, because only lists of queues need the name.
 const KNOW_QUEUES = statement(
   'know_queues',
   `
@@ -35,7 +36,7 @@ WITH fresh AS MATERIALIZED (
 SELECT too_many, too_many_of_one FROM room`,
 )
 
-/** What bounds the making of queues. */
+/** Limits on creating queues. */
 interface QueueBounds {
   /** How many there may be in all; null for any number. */
   readonly max: number | null
@@ -43,14 +44,14 @@ interface QueueBounds {
 }
 
 const ANY_NUMBER = 2 ** 31 - 1
-// What the trigger of migration 8 raises, and from how many on.
+// The error that the trigger of migration 8 raises, and the number of queues from which on it does.
 const LIMIT_EXCEEDED = '54000'
 const OF_ROLE_MAX = 1_000
 
-/** How it went with names: known from now on, too many for `by`, or one of them is being written by a transaction that is open. */
+/** The result for new names: known from now on, too many for `by`, or an open transaction is writing one of them. */
 type Knowing = 'known' | 'too many' | 'in writing'
 
-/** Writes down names that jobs are enqueued under, so that an operator finds them. */
+/** Records the names of queues that jobs are enqueued to, so that operators can list them. */
 export async function knowQueues(
   db: Database,
   send: Send,
@@ -71,7 +72,7 @@ export async function knowQueues(
 
 const LOCK = statement('lock_queue', 'SELECT name FROM :schema.queues WHERE name = $1 FOR UPDATE')
 
-// Some of these tables have no index on queue and are read as far as it takes.
+// Some of these tables have no index on queue. They are read until a job of the queue is found.
 const IS_BUSY = statement(
   'is_queue_busy',
   `
@@ -79,7 +80,8 @@ SELECT EXISTS (SELECT FROM :schema.ready WHERE queue = $1)
     OR EXISTS (SELECT FROM :schema.dead WHERE queue = $1)
     OR EXISTS (SELECT FROM :schema.running WHERE queue = $1)
     OR EXISTS (SELECT FROM :schema.blocked WHERE queue = $1)
-    OR EXISTS (SELECT FROM :schema.scheduled WHERE queue = $1)`,
+    OR EXISTS (SELECT FROM :schema.scheduled WHERE queue = $1)
+    OR EXISTS (SELECT FROM :schema.held WHERE track = ANY (ARRAY(SELECT tracks.track FROM :schema.tracks WHERE tracks.queue = $1)))`,
 )
 
 const REMOVE = statement('remove_queue', 'DELETE FROM :schema.queues WHERE name = $1')
@@ -91,6 +93,7 @@ export async function removeQueue(db: Database, name: string, by: string): Promi
     const [[isBusy] = []] = await send(IS_BUSY, [name])
     if (isBusy === 't') return 'busy'
     await send(REMOVE, [name])
+    await forgetFlow(send, name)
     await record(db, send, { actor: by, action: 'remove queue', target: name })
     return 'removed'
   })
@@ -103,8 +106,8 @@ export async function queueNames(send: Send): Promise<readonly string[]> {
   return (await send(NAMES, [])).map(([name]) => name!)
 }
 
-const audited = (change: string, { details = 'NULL::json', of = '' } = {}) => `
-WITH changed AS (
+const audited = (change: string, { before = '', details = 'NULL::json', of = '' } = {}) => `
+WITH ${before}changed AS (
   ${change}
 )
 INSERT INTO :schema.audit (at, actor, action, target, details)
@@ -121,7 +124,7 @@ export async function pause(db: Database, queue: string, by: string): Promise<vo
   await db.send('operate', PAUSE, [db.now(), by, 'pause', queue])
 }
 
-// A queue that nobody knows is not paused, and resuming it makes none.
+// An unknown queue is not paused, so resuming it does not create it.
 const RESUME = statement('resume', audited('UPDATE :schema.queues SET paused = false WHERE name = $4'))
 
 export async function resume(db: Database, queue: string, by: string): Promise<void> {
@@ -137,12 +140,23 @@ const SET_QUEUE = statement(
       ON CONFLICT (name) DO UPDATE SET settings = excluded.settings
    WHERE coalesce(queues.settings::text, '{"limits":{}}') <> excluded.settings::text
   RETURNING name`,
-    { details: '$5', of: ' FROM changed' },
+    {
+      before: `known AS MATERIALIZED (
+  SELECT coalesce(queues.settings, '{"limits":{}}') AS settings FROM :schema.queues WHERE queues.name = $4
+), `,
+      details: `json_build_object('before', (SELECT known.settings FROM known), 'after', $5::json)`,
+      of: ' FROM changed RETURNING target',
+    },
   ),
 )
 
 export async function setQueue(db: Database, queue: string, settings: QueueSettings, by: string): Promise<void> {
-  await db.send('operate', SET_QUEUE, [db.now(), by, 'set queue', queue, JSON.stringify(settings)])
+  const values = [db.now(), by, 'set queue', queue, JSON.stringify(settings)]
+  const isWalked = await db.transaction('operate', async (send) => {
+    // Settings that hold already must not lift a wait that a handler was told meanwhile.
+    return (await send(SET_QUEUE, values)).length === 0 || keepFlow(send, queue, settings.flow)
+  })
+  if (!isWalked) await walkToEnd(db, queue)
 }
 
 const SHOWN = statement(

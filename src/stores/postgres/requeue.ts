@@ -1,14 +1,15 @@
-// requeue and discard: what an operator does with the dead.
+// requeue and discard: what an operator does with dead jobs.
 
 import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
 import { refusal } from './cancel.js'
 import type { Database, Send } from './database.js'
+import { HELD_PLACE, intoArrivals } from './held-place.js'
 import { BUSY, type KeyedJob, type KeyHolder, takeKeys } from './keys.js'
 import { readOptions } from './options-column.js'
 import { arrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'
 
-// How often a job is asked again that was not dead when it was asked, and is when its state is looked up.
+// How often a job is tried again that died between the statement and the look-up of its state.
 const TRIES_MAX = 3
 
 const LOCK_DEAD = statement(
@@ -29,14 +30,32 @@ WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
          pg_catalog.nextval(':schema.positions') * 65536 AS place
 ), gone AS (
-  DELETE FROM :schema.dead WHERE dead.id = ANY ($2::uuid[]) RETURNING id, fence, priority, queue, type
+  DELETE FROM :schema.dead WHERE dead.id = ANY ($2::uuid[]) RETURNING id, fence, priority, queue, type, track, group_name
 ), unasked AS (
-  DELETE FROM :schema.cancels WHERE cancels.id = ANY (ARRAY(SELECT id FROM gone))     -- asked of an earlier life
+  DELETE FROM :schema.cancels WHERE cancels.id = ANY (ARRAY(SELECT id FROM gone))     -- requested before it died
+), placed AS MATERIALIZED (
+  SELECT gone.*, moment.now, moment.place + row_number() OVER (ORDER BY gone.id) AS position,
+         gone.group_name <> '' AND (SELECT flows.in_order FROM :schema.flows WHERE flows.queue = gone.queue) IS TRUE AS is_ordered,
+         -- Nothing of a group that stopped for it has overtaken it: it gets its own place back.
+         (SELECT flows.stops_for_dead FROM :schema.flows WHERE flows.queue = gone.queue) IS TRUE AS keeps_place
+    FROM gone, moment
 ), into_ready AS (
   INSERT INTO :schema.ready (id, position, since, fence, priority, attempt, crashes, moved, queue, type)
-  SELECT gone.id, moment.place + row_number() OVER (ORDER BY gone.id), moment.now, gone.fence, gone.priority, 0, 0, true,
-         gone.queue, gone.type
-    FROM gone, moment
+  SELECT id, position, now, fence, priority, 0, 0, true, queue, type
+    FROM placed
+   WHERE track = 0
+), into_held AS (
+  INSERT INTO :schema.held (id, position, since, fence, track, priority, attempt, crashes, queue, group_name, type)
+  SELECT placed.id,
+         CASE WHEN is_ordered AND keeps_place THEN (SELECT own.position FROM ${HELD_PLACE('placed')} AS own) ELSE position END,
+         now, fence, track, CASE WHEN is_ordered THEN 0 ELSE priority END, 0, 0, queue, group_name, type
+    FROM placed
+   WHERE track > 0
+), moved AS (                                                 -- its place from now on, also after its next retry, and when its queue becomes ordered
+  INSERT INTO :schema.places (id, position)
+  SELECT id, position FROM placed WHERE track > 0 AND group_name <> '' AND NOT (is_ordered AND keeps_place)
+      ON CONFLICT (id) DO UPDATE SET position = excluded.position
+), arrived AS (${intoArrivals('placed', '(SELECT place FROM moment)', 'true')}
 ), audited AS (
   INSERT INTO :schema.audit (at, actor, action, job)
   SELECT moment.now, $3, 'requeue', gone.id
@@ -79,7 +98,7 @@ export async function requeueThrough(
   for (const [, queue] of rows) onQueue(queue!)
   const rest = ids.filter((id) => !requeued.has(id))
   const states = await statesOf(send, rest)
-  // Died between the two statements: asked again, because dead is no reason to refuse.
+  // It died between the two statements. It is tried again, because a dead job is not refused.
   const isMissed = (id: string) => states.get(id) === 'dead' && !heldBy.has(id)
   const missed = tries < TRIES_MAX ? rest.filter(isMissed) : []
   const again = await requeueThrough(db, send, missed, by, onQueue, tries + 1)

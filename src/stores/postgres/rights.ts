@@ -1,5 +1,5 @@
-// What each role may do with each table and sequence: one list for the script that grants it (roles.ts) and for the test that
-// holds the server's own answer against it. A new table is added here too.
+// What each role may do with each table and sequence. The script that grants the rights (roles.ts) uses this list, and a test compares
+// it with what the server reports. A new table must be added here.
 
 /** The roles beside the owner, who owns everything and alone may migrate and make or drop the days. */
 export const ROLES = ['producer', 'worker', 'operator', 'viewer'] as const
@@ -37,11 +37,30 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
     viewer: [only('SELECT', JOB_FACTS)],
   },
   ready: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
+  // Jobs with a group or limits, as those of ready. Events, turns and naps are what claims go by.
+  held: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
+  places: { producer: READ, worker: ALL, operator: ALL, viewer: READ },
+  arrivals: { producer: ['INSERT'], worker: ['SELECT', 'INSERT'], operator: ALL, viewer: READ },
+  // Written by the functions that claim. A worker has no right to change what was set, how full a bucket is, or who is paused: it
+  // claims, settles and reports outcomes by functions, which check what they are asked for.
+  rotation: { producer: NONE, worker: READ, operator: ALL, viewer: NONE },
+  naps: { producer: NONE, worker: READ, operator: ALL, viewer: NONE },
+  tracks: { producer: READ, worker: READ, operator: ALL, viewer: READ },
+  // Upkeep looks for forgotten groups under the lock of the queue's row.
+  flows: {
+    producer: READ,
+    worker: ['SELECT', only('UPDATE', ['repaired', 'repaired_at'])],
+    operator: ALL,
+    viewer: READ,
+  },
+  limits: { producer: READ, worker: READ, operator: ALL, viewer: READ },
+  breaker_moves: { producer: NONE, worker: READ, operator: READ, viewer: READ },
+  groups: { producer: NONE, worker: READ, operator: ALL, viewer: READ },
   scheduled: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
   // A job whose parents have finished already goes on immediately, by the function that its enqueue calls.
   blocked: {
     producer: ['SELECT', 'INSERT'],
-    worker: ['SELECT', 'INSERT', 'DELETE'],
+    worker: ALL,
     operator: ALL,
     viewer: READ,
   },
@@ -94,7 +113,7 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   workers: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   // Nobody but the owner can change or remove a line.
   audit: { producer: NONE, worker: ['SELECT', 'INSERT'], operator: ['SELECT', 'INSERT'], viewer: READ },
-  // Written by a function, which lets a producer count what was enqueued alone.
+  // Written by a function that lets a producer count only what was enqueued.
   tallies: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   samples: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   bulks: {
@@ -104,11 +123,11 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
     viewer: READ,
   },
   api_keys: { producer: NONE, worker: NONE, operator: ['SELECT', 'INSERT', 'UPDATE'], viewer: NONE },
-  // Only the owner closes days; the others see which are passed over. What changes in them is noted by a trigger in the owner's name.
+  // Only the owner closes days; others see which are postponed. A trigger with the owner's rights records changes of their jobs.
   closing_days: { producer: READ, worker: READ, operator: READ, viewer: READ },
   closing_slices: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
   closing_changes: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
-  // What servers seal cursors with.
+  // The secret with which servers encrypt cursors.
   secrets: { producer: NONE, worker: NONE, operator: ['SELECT', 'INSERT'], viewer: READ },
   // Every process asks at its start whether the schema is up to date.
   migrations: { producer: READ, worker: READ, operator: READ, viewer: READ },
@@ -122,12 +141,14 @@ export interface RowRule {
 }
 
 // A statement does not see what it writes itself, so a job that it has just written is not there yet: only new jobs get rows.
+// A longer name fits no index on the way of the job, and would stop whoever moves it together with others.
+const isGroupName = (table: string) => `length(${table}.group_name) <= 200`
 const isNewJob = (column: string) => `NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = ${column})`
 const SEES_ALL: RowRule = { right: 'SELECT', using: 'true' }
 
 /**
- * Rules by table for the roles whose rights on it go too far without. Tables that are not here have none. A role that is not named
- * has all rows that its rights reach; the owner and superusers are never asked.
+ * Row-level rules by table, for roles that could otherwise do too much. Tables that are not listed have none. A role that is not named
+ * may use all rows that its rights allow. The rules do not apply to the owner and to superusers.
  */
 export const ROW_RULES: Readonly<Record<string, Partial<Readonly<Record<RoleName, readonly RowRule[]>>>>> = {
   ready: {
@@ -139,20 +160,32 @@ export const ROW_RULES: Readonly<Record<string, Partial<Readonly<Record<RoleName
       },
     ],
   },
+  held: {
+    producer: [
+      SEES_ALL,
+      {
+        right: 'INSERT',
+        check: `fence IS NULL AND attempt IS NULL AND crashes IS NULL AND ${isGroupName('held')} AND ${isNewJob('held.id')}`,
+      },
+    ],
+  },
+  arrivals: { producer: [{ right: 'INSERT', check: isGroupName('arrivals') }] },
   scheduled: {
     producer: [
       SEES_ALL,
       {
         right: 'INSERT',
-        check: `NOT retrying AND fence IS NULL AND attempt = 0 AND crashes = 0 AND ${isNewJob('scheduled.id')}`,
+        check: `NOT retrying AND fence IS NULL AND attempt = 0 AND crashes = 0 AND ${isGroupName('scheduled')} AND ${isNewJob('scheduled.id')}`,
       },
     ],
   },
-  blocked: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('blocked.id') }] },
+  blocked: {
+    producer: [SEES_ALL, { right: 'INSERT', check: `${isGroupName('blocked')} AND ${isNewJob('blocked.id')}` }],
+  },
   parents: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('parents.child') }] },
   keys: { producer: [SEES_ALL, { right: 'INSERT', check: isNewJob('keys.id') }] },
-  // A worker does what operators asked for, and records it in their name while their bulk action is open. Otherwise it has no name but
-  // that of the library, of its login, and the one that callers have who give none.
+  // A worker does the bulk actions of operators, and records them under the operator's name while the action is open. Otherwise it may
+  // only use the library's name, its login's, and the default name of callers.
   audit: {
     worker: [
       SEES_ALL,
@@ -169,7 +202,28 @@ export const ROW_RULES: Readonly<Record<string, Partial<Readonly<Record<RoleName
 /** The roles that may call a function; no other function may be called by anyone but the owner. */
 export const FUNCTION_RIGHTS: Readonly<Record<string, readonly RoleName[]>> = {
   'unblock(timestamptz, uuid[], uuid[])': ['producer', 'worker', 'operator'],
+  'make_track(text, text[], integer)': ['producer', 'worker', 'operator'],
+  'keep_limit(timestamptz, text, text, json, json, integer, float8, float8, float8, boolean, integer)': [
+    'worker',
+    'operator',
+  ],
+  'open_flow(text)': ['worker', 'operator'],
+  'lock_limit(text)': ['worker', 'operator'],
+  'keep_breaker(text, text, float8, float8, integer, integer, json, bigint, bigint)': ['worker', 'operator'],
+  'keep_level(text, json, integer)': ['worker', 'operator'],
+  'note_breaker(text, float8, text, text, bigint, bigint, text)': ['operator'],
+  'move_limits(timestamptz, text[], float8[], float8[], uuid[])': ['worker', 'operator'],
+  'move_groups(timestamptz, text[], text[], uuid[], float8[], float8[], uuid[])': ['worker', 'operator'],
+  'prune_flow(timestamptz, text, text, integer)': ['worker', 'operator'],
+  'claim_flow_15(timestamptz, text, integer, text[], float8, text, integer[], bigint[])': ['worker', 'operator'],
+  'walk_held(text, integer)': ['worker', 'operator'],
+  'rate_wait_ms(float8, float8, float8, float8, float8, float8)': ['worker', 'operator'],
+  'rate_draw(float8, float8, float8, float8, float8, float8)': ['worker', 'operator'],
+  'cost_of(json)': ['worker', 'operator'],
   'keys_in_writing(text[], text[], integer)': ['producer', 'worker', 'operator'],
+  'keys_in_replacing(text[], text[], integer)': ['producer', 'worker', 'operator'],
+  'replace_payload(timestamptz, text, text, uuid, text, json, smallint, smallint, json, text[], text[], text, float8, float8, boolean, text)':
+    ['producer', 'worker', 'operator'],
   'free_expired_keys(timestamptz, text[], text[], uuid[])': ['producer', 'worker', 'operator'],
   'tally(timestamptz, text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], float8[], float8[])':
     ['producer', 'worker', 'operator'],

@@ -1,5 +1,5 @@
-// Roles with no more rights than they need, as a script for the server's administrator: making roles is not the library's
-// business, and nobody should have to trust a program with it.
+// Roles with only the rights they need, as a script that the server's administrator runs. The library does not create roles itself,
+// because nobody should have to give a program the right to do that.
 
 import { HoldfastError, show } from '../../core/errors.js'
 import {
@@ -51,7 +51,7 @@ export function rolesScript({ schema, prefix }: { readonly schema: string; reado
   return { schema, roles, sql }
 }
 
-/** Quotes a name. Those here are checked before; this is for names that are words of the language. */
+/** Quotes a name. Names were checked before; quotes are needed for those that are SQL keywords. */
 function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
@@ -97,7 +97,7 @@ END
 $roles$;`
 }
 
-// An object at a time: REASSIGN OWNED would take along what the former owner has elsewhere.
+// One object at a time: REASSIGN OWNED would also reassign what the former owner has in other schemas.
 function handOver(schema: string, owner: string): string {
   return `DO $owner$
 DECLARE

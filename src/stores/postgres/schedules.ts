@@ -2,14 +2,15 @@
 // their jobs are written, or none of it happens. Any number of processes may try.
 
 import { HoldfastError } from '../../core/errors.js'
-import type { Enqueued, NewJob, Schedule, ScheduleView } from '../../core/job.js'
+import type { Enqueued, NewJob } from '../../core/job.js'
 import type { ScheduleBound } from '../../core/operator-store.js'
+import type { Schedule, ScheduleView } from '../../core/schedule.js'
 import { LATE_AFTER_MS } from '../../core/schedule.js'
 import { SCHEDULES_MAX, tooManySchedules } from '../../core/schedule-limit.js'
 import { isFinished } from '../../core/states.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/upkeep-store.js'
 import type { Database, Send } from './database.js'
-import { enqueueTicks } from './enqueue.js'
+import { enqueueTicks } from './enqueue-general.js'
 import { type Row, readDate, readJson, readMs, statement } from './statement.js'
 import { statesOf } from './states.js'
 
@@ -26,7 +27,7 @@ function readSchedule([settings, paused, nextAt, lastAt, lastJob]: Row): Schedul
   }
 }
 
-// The first of each queue, then the second of each: as many rows are sorted as are due.
+// The first due schedule of each queue, then the second of each, and so on. All due rows are sorted for that.
 const DUE = statement(
   'due',
   `
@@ -119,7 +120,7 @@ export async function fire(db: Database, request: FireRequest, { onJobs, onReady
       send,
       ticks.map(({ tickMs, job }) => ({ job, tickMs, name: request.name })),
     )
-    // A tick whose job was kept away by a key has fired all the same.
+    // If another job holds the key of a tick's job, the tick still counts as fired.
     const jobs = ticks.filter((_, index) => isCreated(answers[index]!))
     const lastTickMs = request.ticks.at(-1)?.tickMs ?? null
     await send(MOVE_ON, [request.name, request.nextAtMs, lastTickMs, jobs.at(-1)?.job.id ?? null])
@@ -134,7 +135,7 @@ function isCreated(answer: Enqueued): boolean {
   return 'created' in answer && answer.created
 }
 
-/** Records ticks and returns those that become jobs: not the ones recorded before, nor those that would overlap. */
+/** Records ticks and returns those that become jobs. Ticks that were recorded before, or that would overlap, do not. */
 async function recordTicks(
   send: Send,
   request: FireRequest,
@@ -166,7 +167,7 @@ const SET_SCHEDULE = statement(
   'set_schedule',
   `
 WITH room AS MATERIALIZED (
-  -- Of one that is there nothing is counted. Two that are made at the same moment may together exceed the bounds by one.
+  -- The bounds apply to new schedules only. Two that are created at the same moment may together exceed them by one.
   SELECT CASE WHEN isnew THEN (SELECT count(*) FROM :schema.schedules) >= $8::integer ELSE false END AS too_many,
          CASE WHEN isnew AND $7::text IS NOT NULL
               THEN (SELECT count(*) FROM :schema.schedules WHERE created_by = $7) >= $9::integer ELSE false END AS too_many_of_one
@@ -182,8 +183,8 @@ WITH room AS MATERIALIZED (
          next_at = CASE WHEN schedules.settings->>'cron' = excluded.settings->>'cron'
                          AND schedules.settings->>'zone' = excluded.settings->>'zone'
                         THEN schedules.next_at ELSE excluded.next_at END
-   -- Programs set their schedules at every start: only what differs is a change. Looked at in the newest version of the row,
-   -- so that of many processes that start together one writes it down.
+   -- Programs set their schedules at every start, so only a difference is a change. The newest version of the row is compared, so that
+   -- only one of many processes that start together records the change.
    WHERE schedules.settings::text <> excluded.settings::text
   RETURNING schedules.*
 ), audited AS (${AUDITED}
@@ -210,7 +211,7 @@ export async function setSchedule(
     const [[tooMany, tooManyOfOne, ...changed] = []] = await db.send('operate', SET_SCHEDULE, values)
     if (tooMany === 't') throw tooManySchedules(schedule.name, SCHEDULES_MAX, false)
     if (tooManyOfOne === 't') throw tooManySchedules(schedule.name, bound!.most, true)
-    // None: it is there unchanged, or was there and has been removed since.
+    // No row: the schedule exists unchanged, or it was removed meanwhile.
     const [settings] = changed
     const [row] = settings === null ? await db.send('operate', SCHEDULE, [schedule.name]) : [changed]
     if (row !== undefined) return readSchedule(row)
@@ -278,7 +279,7 @@ SELECT late.name, late.queue, (extract(epoch FROM moment.now - late.next_at) * 1
  LIMIT 1`,
 )
 
-/** The schedule whose tick has waited longest of those that are late, and how many are; null when none is. */
+/** Of the late schedules the one whose tick has waited longest, and how many are late; null when none is. */
 export async function lateSchedules(db: Database): Promise<LateSchedules | null> {
   const [row] = await db.send('look', LATE, [db.now(), LATE_AFTER_MS])
   if (row === undefined) return null
@@ -293,7 +294,7 @@ export interface LateSchedules {
   readonly count: number
 }
 
-// Its last tick is still to come: the clock was ahead when it fired, and since then it has not been given a time anew.
+// Its last tick lies in the future: the clock was ahead when it fired, and its next time was not set again since.
 const AHEAD = statement(
   'schedules_ahead',
   `

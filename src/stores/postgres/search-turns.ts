@@ -1,12 +1,12 @@
-// Searches share one connection, statement by statement: the more ask, the longer each waits, and the server never works on two.
-// A search whose caller is gone gives up its turn, or is ended on the server when it has it.
+// Searches share one connection and take turns, statement by statement. With more callers each waits longer, and the server never runs
+// two searches concurrently. When its caller is gone, a search leaves its turn, or its statement is cancelled on the server.
 
 import { HoldfastError } from '../../core/errors.js'
 import type { Query } from './exchange.js'
 import type { Lane } from './lane.js'
 import type { Row } from './statement.js'
 
-/** What is not worth a pause, and the longest one: a statement may also have waited for a lock. */
+/** Shorter statements are followed by no pause. A pause has a maximum, because a statement may also have waited for a lock. */
 const LONG_MS = 20
 const PAUSE_MS_MAX = 250
 
@@ -51,7 +51,7 @@ export class SearchTurns {
   }
 }
 
-/** A statement that took long is followed by a pause as long: searches take half of one processor of the server's at most. */
+/** A long statement is followed by a pause of the same length, so that searches use at most half of one of the server's processors. */
 async function rest(tookMs: number): Promise<void> {
   if (tookMs < LONG_MS) return
   await new Promise((resolve) => setTimeout(resolve, Math.min(tookMs, PAUSE_MS_MAX)).unref())

@@ -1,5 +1,5 @@
-// The settings every session of ours must have, whatever server, database and role set: how it is asked for at the start, how it is verified,
-// and how a statement brings it along where a pooler drops what was asked for at the start.
+// The settings that every session of ours must have, whatever the server, database and role set. They are asked for when the connection
+// starts, and then verified. Where a pooler drops them, each statement sets them itself.
 
 import type { Query } from './exchange.js'
 import type { Row } from './statement.js'
@@ -36,15 +36,17 @@ function optionsOf(settings: SessionSettings): string {
     .join(' ')
 }
 
-/** What a connection was found to be when it was last asked. */
+/** What the last check of a connection found. */
 export interface SessionFacts {
   /** True of a standby, and where transactions are read-only by default. */
   readonly isReadOnly: boolean
   /** True when the session has its settings. Otherwise a pooler dropped them, and each statement must bring them along. */
   readonly hasSettings: boolean
+  /** The server process that answered. Another one than the connection was announced with means that a pooler is in between. */
+  readonly backend: number | null
 }
 
-/** How sessions with certain settings are opened, verified and, where need be, made good for one transaction. */
+/** How sessions with certain settings are opened and verified, and how the settings are set for one transaction where they are missing. */
 export interface Session {
   /** The start-up options. */
   readonly options: string
@@ -76,13 +78,14 @@ export function sessionWith(more: SessionSettings): Session {
 }
 
 // Which settings are in force is read before any is changed: the inner query has an OFFSET and is not merged with the outer one.
-// A session without them is somebody else's in a moment, so nothing is set in it for good.
+// Without them a pooler gives the session to somebody else after the transaction, so nothing is set permanently.
 function checkText(settings: SessionSettings): string {
   const isSet = Object.entries(settings).map(([name, value]) => `pg_catalog.current_setting('${name}') = '${value}'`)
   return `
 SELECT session.read_only, session.has_settings,
        CASE WHEN session.has_settings THEN ${durable(false)} END,
-       CASE WHEN session.has_settings THEN ${unlimited(false)} END
+       CASE WHEN session.has_settings THEN ${unlimited(false)} END,
+       pg_catalog.pg_backend_pid()
   FROM (SELECT pg_catalog.current_setting('transaction_read_only') AS read_only,
                ${isSet.join(' AND ')} AS has_settings
         OFFSET 0) AS session`
@@ -90,16 +93,16 @@ SELECT session.read_only, session.has_settings,
 
 /** Reads the answer to the check. */
 export function readFacts(rows: readonly Row[]): SessionFacts {
-  const [readOnly, hasSettings] = rows[0]!
-  return { isReadOnly: readOnly === 'on', hasSettings: hasSettings === 't' }
+  const [readOnly, hasSettings, _durable, _unlimited, backend] = rows[0]!
+  return { isReadOnly: readOnly === 'on', hasSettings: hasSettings === 't', backend: Number(backend) }
 }
 
 function setting(name: string, value: string, isLocal: boolean): string {
   return `pg_catalog.set_config('${name}', '${value}', ${isLocal})`
 }
 
-// An accepted job must survive a crash, and is to be on the disks of the synchronous standbys. One setting is stronger than 'on', and
-// is left as it is. Set also where it is 'on' already: so it stays when somebody changes the server's.
+// An accepted job must survive a crash, and must be on the disks of the synchronous standbys. One setting is stronger than 'on' and is
+// kept. It is set even where it is 'on' already, so that a later change of the server's default has no effect.
 function durable(isLocal: boolean): string {
   const name = 'synchronous_commit'
   const value = `CASE pg_catalog.current_setting('${name}') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END`

@@ -11,7 +11,7 @@ INSERT INTO :schema.secrets (name, value) VALUES ('shared', gen_random_uuid()::t
     ON CONFLICT DO NOTHING`,
 )
 
-/** The migration made one; where it was removed, which makes what was sealed with it void, another is made. */
+/** The migration creates one. If somebody deleted it, a new one is created, and everything encrypted with the old one becomes invalid. */
 export async function sharedSecret(db: Database): Promise<string> {
   const [[known] = []] = await db.send('look', READ, [])
   if (known != null) return known

@@ -2,6 +2,7 @@
 
 import { type Standing, WORKER_LIVE_MS } from '../../core/operating.js'
 import type { Database, Send } from './database.js'
+import { flowStanding } from './flow-standing.js'
 import { getSummary } from './get.js'
 import { arrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'
@@ -25,6 +26,8 @@ WITH moment AS MATERIALIZED (
      AND ready.id = facts.id AND NOT ready.moved
    UNION ALL
   SELECT ready.queue, ready.priority, ready.position FROM :schema.ready WHERE ready.id = $2 AND ready.moved
+), held_at AS MATERIALIZED (
+  SELECT held.track, held.group_name, held.priority, held.position FROM :schema.held WHERE held.id = $2
 )
 SELECT (extract(epoch FROM moment.now) * 1000)::float8,
        coalesce((SELECT queues.paused FROM :schema.queues WHERE queues.name = facts.queue), false),
@@ -36,7 +39,13 @@ SELECT (extract(epoch FROM moment.now) * 1000)::float8,
           FROM place
          CROSS JOIN LATERAL (SELECT FROM :schema.ready
                               WHERE ready.queue = place.queue AND ready.priority = place.priority
-                                AND ready.position < place.position LIMIT $3) AS before),
+                                AND ready.position < place.position LIMIT $3) AS before)
+       + (SELECT count(*)
+            FROM held_at
+           CROSS JOIN LATERAL (SELECT FROM :schema.held
+                                WHERE held.track = held_at.track AND held.group_name = held_at.group_name
+                                  AND (held.priority > held_at.priority OR held.priority = held_at.priority AND held.position < held_at.position)
+                                LIMIT $3) AS before),
        (SELECT keys.id::text
           FROM :schema.keys
          WHERE keys.queue = facts.queue
@@ -59,6 +68,7 @@ export async function standing(db: Database, id: string): Promise<Standing | nul
   const [now, isPaused, higher, before, keyHeldBy = null] = place
   const nowMs = Math.floor(Number(now))
   const ahead = Number(higher) + Number(before)
+  const flow = await flowStanding(send, job, nowMs)
   return {
     job,
     queuePaused: isPaused === 't',
@@ -70,6 +80,7 @@ export async function standing(db: Database, id: string): Promise<Standing | nul
       .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(job.type) })),
     keyHeldBy,
     nowMs,
+    ...(flow === null ? {} : { flow }),
   }
 }
 

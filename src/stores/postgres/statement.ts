@@ -14,7 +14,7 @@ export function statement(name: string, sql: string): Statement {
   return { name, sql }
 }
 
-/** What a statement fails with that divides by zero on purpose, so that nothing of it takes effect. */
+/** The SQLSTATE of a statement that divides by zero on purpose, so that it takes no effect. */
 export const DIVISION_BY_ZERO = '22012'
 
 /** A row as the server sent it: text or null in each column. */
@@ -64,14 +64,14 @@ export function plainArrayOf(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`
 }
 
-/** An array parameter for a column in which every value is mostly the same: then it has just that one, and the statement
- *  takes it for the rest. */
+/** An array parameter for a column whose values are mostly all equal. If they are, the array has just that one value, and the statement
+ *  uses it for every row. */
 export function sameOrArrayOf(values: readonly string[]): string {
   const [first] = values
   return arrayOf(values.every((value) => value === first) ? [first!] : values)
 }
 
-/** An array parameter, or null when every value is the usual one: a statement takes that for null. */
+/** An array parameter, or null when every value is the usual one, which the statement then uses. */
 export function unlessUsual(values: readonly (string | number | null)[], usual: string | number | null): string | null {
   return values.every((value) => value === usual) ? null : arrayOf(values)
 }

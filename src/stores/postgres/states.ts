@@ -21,6 +21,7 @@ SELECT asked.id::text,
                            JOIN :schema.ready ON ready.queue = jobs.queue AND ready.priority = jobs.priority
                             AND ready.position = jobs.position AND ready.id = jobs.id
                           WHERE jobs.id = asked.id) THEN 'ready'
+            WHEN EXISTS (SELECT FROM :schema.held WHERE held.id = asked.id) THEN 'ready'
         END
   FROM pg_catalog.unnest($1::uuid[]) AS asked (id)`,
 )

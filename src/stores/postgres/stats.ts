@@ -1,12 +1,12 @@
-// stats: how much is where, in one queue or in all.
+// stats: how many jobs are in each state, in one queue or in all.
 
-import { ATTEMPTS_WINDOW, COUNT_EXACT_MAX, type QueueStats } from '../../core/job.js'
+import { ATTEMPTS_WINDOW, COUNT_EXACT_MAX, type QueueStats } from '../../core/views.js'
 import type { Database, Send } from './database.js'
 import { ALL, depthOf, readDepths, readOldestAges } from './depths.js'
 import { queueNames } from './queues.js'
 import { statement } from './statement.js'
 
-/** Finished jobs know their queue only through their facts: this many of the newest are asked. */
+/** The queue of a finished job is only in `jobs`. So this many of the newest finished jobs are looked up there. */
 const FINISHED_LOOKED_AT = 5_000
 
 const attemptsSql = (finishedOfQueue: string, deadOfQueue: string) => `

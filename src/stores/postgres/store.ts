@@ -2,7 +2,6 @@
 
 import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
-import type { NewJob } from '../../core/job.js'
 import { BATCH_MAX, type ExtenderSpec } from '../../core/job-store.js'
 import { DEAD_GROUPS_MAX, QUEUES_MAX } from '../../core/operating.js'
 import { COUNT_WINDOW_MAX, PAGE_MAX } from '../../core/operator-store.js'
@@ -10,45 +9,46 @@ import type { Store } from '../../core/store.js'
 import { among } from './among.js'
 import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
 import { audit, pruneAudit, record } from './audit.js'
+import { forceBreaker, observe } from './breakers.js'
 import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
 import { cancel } from './cancel.js'
-import { claim } from './claim.js'
+import { Claims } from './claim-flow.js'
 import type { Database, Purpose, Send } from './database.js'
 import { deadGroups } from './dead-groups.js'
 import { endings } from './endings.js'
-import { enqueue, enqueueThrough } from './enqueue.js'
+import { enqueue } from './enqueue.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
 import { Floors } from './floors.js'
+import { flowCounts } from './flow-counts.js'
+import { neighbours, stoppedGroups, tracks } from './flow-looks.js'
+import { newFlowSweep, sweepFlow } from './flow-net.js'
+import { FullQueues } from './full-queues.js'
 import { get } from './get.js'
+import { groups, pauseGroup, resumeGroup, setGroup } from './groups.js'
 import { health } from './health.js'
 import { horizon } from './horizon.js'
+import { KnownQueues } from './known-queues.js'
 import { LateLooks } from './late-looks.js'
+import { checkLimits, limits, removeLimit, setLimit } from './limits.js'
 import { count, list, readNow } from './list.js'
 import { note } from './note.js'
 import { overview } from './overview.js'
 import { newSweep, promote } from './promote.js'
-import { prune } from './prune.js'
+import { newPrunedGroups, prune } from './prune.js'
 import { knowQueues, pause, queues, removeQueue, resume, setQueue } from './queues.js'
+import { RestRaiser } from './raise-rest.js'
 import { discard, requeue } from './requeue.js'
 import { due, fire, removeSchedule, schedules, setSchedule, setSchedulePaused } from './schedules.js'
 import { sample, series, tally } from './series.js'
-import { oneByOne, Settling, settle } from './settle.js'
+import { oneByOne, settle } from './settle.js'
+import { Settling } from './settle-locked.js'
 import { sharedSecret } from './shared-secret.js'
 import { standing } from './standing.js'
 import { stats } from './stats.js'
 import { update } from './update.js'
 import type { WakeUps } from './wake.js'
 import { beat, leave, workers } from './workers.js'
-
-// Names are remembered to save a statement; a program that makes up thousands of names pays for it again.
-const KNOWN_QUEUES_MAX = 10_000
-
-// How long a queue is taken for known: one that was removed meanwhile is listed again after it.
-const REMEMBERED_MS = 60_000
-
-// How long new names go unlisted after one of them was found to be in somebody's open transaction.
-const ASK_AGAIN_MS = 1_000
 
 // From this age of the oldest snapshot on, claims no longer start at the beginning of the backlog.
 const FLOORS_FROM_MS = 5_000
@@ -75,9 +75,8 @@ export function composeStore({
   queuesMax = QUEUES_MAX,
 }: StoreParts): Store {
   const sweep = newSweep()
-  const knownQueues = new Set<string>()
-  let rememberedMs = performance.now()
-  let askAgainMs = 0
+  const flowSweep = newFlowSweep()
+  const knownQueues = new KnownQueues(db, queuesMax)
   const ready = (queue: string) => wakeUps.ready(queue)
   const by = (purpose: Purpose): Send => {
     return (sql, values) => db.send(purpose, sql, values)
@@ -85,53 +84,21 @@ export function composeStore({
   const [operate, upkeep] = [by('operate'), by('upkeep')]
   const lateLooks = new LateLooks(db, ready)
   const onEnded = (ids: readonly string[]) => lateLooks.add(ids)
-  const settling = new Settling(db, onEnded)
-
-  // Null, and not a promise, when there is nothing to write: every enqueue asks.
-  const remember = (jobs: readonly NewJob[], max: number | null): Promise<void> | null => {
-    // Somebody may have removed one meanwhile.
-    if (performance.now() - rememberedMs > REMEMBERED_MS) {
-      rememberedMs = performance.now()
-      knownQueues.clear()
-    }
-    if (jobs.every(({ queue }) => knownQueues.has(queue))) return null
-    if (performance.now() < askAgainMs) return null
-    return rememberNew([...new Set(jobs.map(({ queue }) => queue).filter((queue) => !knownQueues.has(queue)))], max)
-  }
-  const rememberNew = async (fresh: readonly string[], max: number | null) => {
-    // Not behind an operator's calls: an enqueue waits for this.
-    if ((await knowQueues(db, by('enqueue'), fresh, { max })) === 'in writing') {
-      askAgainMs = performance.now() + ASK_AGAIN_MS
-      return
-    }
-    if (knownQueues.size > KNOWN_QUEUES_MAX) knownQueues.clear()
-    for (const queue of fresh) knownQueues.add(queue)
-  }
+  const settling = new Settling(db, floors, onEnded)
+  const pruning = { rest: new RestRaiser(db), groups: newPrunedGroups() }
+  const fullQueues = new FullQueues(db)
+  const claims = new Claims(db, floors, ready)
 
   return {
     kind: 'postgres',
 
-    async enqueue(jobs, { tx, claim: claiming, wereHeld = [] } = {}) {
+    async enqueue(jobs, request = {}) {
       checkBatch('enqueue', jobs)
-      const isKnown = remember(jobs, queuesMax)
-      if (isKnown !== null) await isKnown
-      const answers =
-        tx === undefined
-          ? await enqueue(db, jobs, { claim: claiming, wereHeld })
-          : await enqueueThrough(db, db.through(tx), jobs)
-      const touched = new Map<string, number>()
-      for (const [index, answer] of answers.entries()) {
-        const { queue } = jobs[index]!
-        if ('created' in answer && answer.created && answer.state === 'ready')
-          touched.set(queue, (touched.get(queue) ?? 0) + 1)
-      }
-      if (tx !== undefined && jobs.some(({ after }) => after.length > 0)) lateLooks.afterTransaction()
-      for (const [queue, count] of touched) tx === undefined ? wakeUps.enqueued(queue, count) : wakeUps.readySoon(queue)
-      return answers
+      return enqueue({ db, knownQueues, wakeUps, lateLooks, fullQueues }, jobs, request)
     },
     async claim(request) {
       for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
-      return claim(db, floors, request, ready)
+      return claims.claim(request)
     },
     begin: (leases) => begin(db, leases),
     async extend(leases, leaseMs) {
@@ -154,14 +121,19 @@ export function composeStore({
     },
 
     async promote(limit) {
-      const promotion = await promote(db, upkeep, sweep, Math.min(limit, BATCH_MAX), (id) => wakeUps.cancel(id))
+      const repairedBefore = flowSweep.repaired
+      const onAsked = (id: string) => wakeUps.cancel(id)
+      const { promotion, hasFlow } = await promote(db, upkeep, sweep, Math.min(limit, BATCH_MAX), onAsked)
+      const forgotten = hasFlow ? await sweepFlow(db, flowSweep, floors.isOn) : null
       promotion.queues.forEach(ready)
-      return promotion
+      if (forgotten !== null) ready(forgotten)
+      const repaired = flowSweep.repaired - repairedBefore
+      return repaired === 0 ? promotion : { ...promotion, repaired }
     },
     expired: (limit) => expired(db, Math.min(limit, BATCH_MAX)),
     due: (limit, afterQueue) => due(db, limit, afterQueue),
-    fire: (request) => fire(db, request, { onJobs: (jobs) => remember(jobs, null), onReady: ready }),
-    prune: (options) => prune(db, options),
+    fire: (request) => fire(db, request, { onJobs: (jobs) => knownQueues.add(jobs, null), onReady: ready }),
+    prune: (options) => prune(db, pruning, options),
     pruneAudit: (options) => pruneAudit(db, options),
     async tally(tallies) {
       checkBatch('tally', tallies)
@@ -173,21 +145,52 @@ export function composeStore({
     cancel: (ids, actor) => cancel(db, operate, ids, actor, { asked: (id) => wakeUps.cancel(id), ready }),
     requeue: (ids, actor) => requeue(db, ids, actor, ready),
     discard: (ids, actor) => discard(db, operate, ids, actor),
-    update: (id, changes, actor) => update(db, operate, id, changes, actor),
+    update: (id, changes, actor) => update(db, operate, id, changes, actor, ready),
     pause: (queue, actor) => pause(db, queue, actor),
     async resume(queue, actor) {
       await resume(db, queue, actor)
       ready(queue)
     },
-    setQueue: (queue, settings, actor) => setQueue(db, queue, settings, actor),
+    async setQueue(queue, settings, actor) {
+      await setQueue(db, queue, settings, actor)
+      fullQueues.forget()
+      ready(queue)
+    },
     queues: () => queues(db),
     openQueues: async (names, { by: name, most }) =>
       (await knowQueues(db, operate, names, { max: queuesMax, by: { name, most } })) !== 'too many',
     async removeQueue(name, actor) {
-      knownQueues.delete(name)
+      knownQueues.forget(name)
       return removeQueue(db, name, actor)
     },
-    setSchedule: (schedule, nextAtMs, actor, bound) => setSchedule(db, schedule, nextAtMs, actor, bound),
+
+    setLimit: (name, settings, by, origin = 'operator') => setLimit(db, { name, settings, by, origin }, ready),
+    removeLimit: (name, by) => removeLimit(db, name, by),
+    limits: () => limits(db),
+    forceBreaker: (name, forced, by) => forceBreaker(db, { name, forced, by }, ready),
+    observe: (reports) => observe(db, reports, ready),
+    setGroup: (queue, group, override, by) => setGroup(db, { queue, group, by }, override, ready),
+    pauseGroup: (queue, group, by) => pauseGroup(db, { queue, group, by }, ready),
+    resumeGroup: (queue, group, by) => resumeGroup(db, { queue, group, by }, ready),
+    async groups(request) {
+      checkWhole('groups: limit', request.limit, 1, PAGE_MAX)
+      return groups(db, request)
+    },
+    flowCounts: () => flowCounts(db),
+    async stoppedGroups(limit) {
+      checkWhole('stoppedGroups: limit', limit, 1, PAGE_MAX)
+      return stoppedGroups(db, limit)
+    },
+    tracks: (request) => tracks(db, request),
+    async neighbours(request) {
+      checkWhole('neighbours: limit', request.limit, 1, PAGE_MAX)
+      return neighbours(db, request)
+    },
+
+    async setSchedule(schedule, nextAtMs, actor, bound) {
+      await checkLimits(db, `schedule "${schedule.name}" was not set: it`, schedule.flow?.limits ?? [])
+      return setSchedule(db, schedule, nextAtMs, actor, bound)
+    },
     removeSchedule: (name, actor) => removeSchedule(db, name, actor),
     pauseSchedule: (name, actor) => setSchedulePaused(db, name, null, actor),
     resumeSchedule: (name, nextAtMs, actor) => setSchedulePaused(db, name, nextAtMs, actor),

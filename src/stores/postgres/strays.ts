@@ -1,6 +1,6 @@
-// Rows in ready that should not be there: of a job that runs already, waits or ended elsewhere, or does not exist, or with numbers that
-// cannot be counted on. Nothing of ours writes them, but hands and bugs may, and one such row must not stop the claims of its queue.
-// The normal claim pays nothing for this: it fails on such a row, and only then are they looked for.
+// Strays: rows in `ready` that should not be there. Their job is in another state already or does not exist, or their counters are out
+// of range. Holdfast does not write such rows, but people and bugs may, and one of them must not stop the claims of its queue. A normal
+// claim pays nothing for this: it fails on such a row, and only then are strays looked for.
 
 import { isHoldfastError } from '../../core/errors.js'
 import type { Lease } from '../../core/job.js'
@@ -49,8 +49,8 @@ WITH seen AS MATERIALIZED (
 SELECT count(*) FROM removed`,
 )
 
-// A claim found no facts for these. Asked again in a statement of its own: a day that is being moved at that moment hides its jobs from
-// a statement that began before.
+// A claim found no row in `jobs` for these. A second statement checks again, because while a day is being moved, a statement that began
+// before cannot see its jobs.
 const REMOVE_JOBLESS = statement(
   'remove_jobless',
   `
@@ -73,7 +73,7 @@ const FAILED_ON_STRAY = ['23505', '22003']
 const TRIES_MAX = 5
 const ROWS_MORE = 100
 
-/** What a claim asks for, as far as strays go. */
+/** The part of a claim's request that matters for strays. */
 export interface Asked {
   readonly amounts: ReadonlyMap<string, number>
   readonly types: readonly string[] | null

@@ -1,13 +1,14 @@
-// update: changes to a job that waits. The one place where a row of jobs is ever changed.
+// update: changes to a job that waits. Beside replace-function.ts the one place where a row of jobs is ever changed.
 
 import { changeDetails } from '../../core/audit-details.js'
 import type { JobChanges, UpdateResult } from '../../core/operator-store.js'
 import { allows } from '../../core/states.js'
 import type { Database, Send } from './database.js'
+import { intoArrivals } from './held-place.js'
 import { statement } from './statement.js'
 import { statesOf } from './states.js'
 
-// Whichever table holds the row answers with its new state; the facts change only if one did.
+// The table that has the job's row returns its new state. The row in `jobs` changes only if one of them did.
 const UPDATE = statement(
   'update_job',
   `
@@ -42,15 +43,26 @@ WITH moment AS MATERIALIZED (
      AND ready.id = facts.id AND NOT ready.moved
   UNION ALL
   SELECT ready.ctid FROM :schema.ready WHERE ready.id = $2 AND ready.moved
+), left_held AS (
+  DELETE FROM :schema.held
+   WHERE held.id = $2 AND (SELECT run_at FROM change) IS NOT NULL
+  RETURNING id, fence, priority, attempt, crashes, queue, type, track, group_name
+), in_held AS (
+  UPDATE :schema.held
+     SET priority = CASE WHEN held.group_name <> '' AND (SELECT flows.in_order FROM :schema.flows WHERE flows.queue = held.queue) IS TRUE THEN 0
+                         ELSE coalesce(change.priority, held.priority) END
+    FROM change
+   WHERE held.id = $2 AND change.run_at IS NULL
+  RETURNING 'ready' AS state, held.queue, held.track, held.group_name
 ), left_line AS (
   DELETE FROM :schema.ready
    WHERE ready.ctid = ANY (ARRAY(SELECT place FROM place)) AND (SELECT run_at FROM change) IS NOT NULL
-  RETURNING id, fence, priority, attempt, crashes, queue, type
+  RETURNING id, fence, priority, attempt, crashes, queue, type, 0 AS track, ''::text AS group_name
 ), into_scheduled AS (
-  INSERT INTO :schema.scheduled (id, run_at, fence, priority, attempt, crashes, retrying, queue, type)
-  SELECT left_line.id, change.run_at, left_line.fence, coalesce(change.priority, left_line.priority),
-         coalesce(left_line.attempt, 0), coalesce(left_line.crashes, 0), false, left_line.queue, left_line.type
-    FROM left_line, change
+  INSERT INTO :schema.scheduled (id, run_at, fence, priority, attempt, crashes, retrying, queue, type, track, group_name)
+  SELECT gone.id, change.run_at, gone.fence, coalesce(change.priority, CASE WHEN gone.track > 0 THEN facts.priority END, gone.priority),
+         coalesce(gone.attempt, 0), coalesce(gone.crashes, 0), false, gone.queue, gone.type, gone.track, gone.group_name
+    FROM (SELECT * FROM left_line UNION ALL SELECT * FROM left_held) AS gone, change, facts
   RETURNING 'scheduled' AS state
 ), in_ready AS (
   UPDATE :schema.ready
@@ -60,7 +72,10 @@ WITH moment AS MATERIALIZED (
   RETURNING 'ready' AS state
 ), answer AS MATERIALIZED (
   SELECT state FROM in_blocked UNION ALL SELECT state FROM in_scheduled
-  UNION ALL SELECT state FROM into_scheduled UNION ALL SELECT state FROM in_ready
+  UNION ALL SELECT state FROM into_scheduled UNION ALL SELECT state FROM in_ready UNION ALL SELECT state FROM in_held
+), touched AS MATERIALIZED (
+  SELECT queue, track, group_name FROM left_held UNION ALL SELECT queue, track, group_name FROM in_held
+), arrived AS (${intoArrivals('touched', "(SELECT pg_catalog.nextval(':schema.positions') * 65536)", 'true')}
 ), into_jobs AS (
   -- The priority is kept here too: with it the row in ready is found again.
   UPDATE :schema.jobs
@@ -74,7 +89,7 @@ WITH moment AS MATERIALIZED (
     FROM moment
    WHERE EXISTS (SELECT FROM answer)
 )
-SELECT state FROM answer`,
+SELECT state, (SELECT queue FROM touched LIMIT 1) FROM answer`,
 )
 
 export async function update(
@@ -83,6 +98,7 @@ export async function update(
   id: string,
   changes: JobChanges,
   by: string,
+  onReady: (queue: string) => void,
 ): Promise<UpdateResult> {
   const values = [
     db.now(),
@@ -96,7 +112,8 @@ export async function update(
   ]
   // Missed while it moved from one table to the next: ask again.
   for (let tries = 0; tries < 3; tries++) {
-    const [[updated] = []] = await send(UPDATE, values)
+    const [[updated, woken] = []] = await send(UPDATE, values)
+    if (woken !== null && woken !== undefined) onReady(woken)
     if (updated !== undefined) return { id, result: 'updated', state: updated as 'ready' }
     const state = (await statesOf(send, [id])).get(id)
     if (state === undefined) return { id, result: 'missing' }

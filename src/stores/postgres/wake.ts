@@ -1,21 +1,16 @@
-// Wake-ups between processes. NOTIFY takes a lock on the whole database when it commits, so it never rides in an enqueue's
-// transaction: it is sent afterwards on a connection of its own, once for many jobs. Each of them may be lost; then a poll finds the
-// job a little later, and a patrol the cancel.
+// Wake-ups between processes. NOTIFY takes a lock on the whole database when it commits, so it is never part of an enqueue's
+// transaction: it is sent afterwards on its own connection, once for many jobs. A wake-up may be lost. Then a poll finds the job a
+// little later, and a patrol finds the cancel. ◄── enqueue.ts · next: worker/fetcher.ts
 
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreListener } from '../../core/job-store.js'
 import { PACES, Pace } from '../../core/pace.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import type { LaneGroup } from './lane-group.js'
 import { arrayOf, preparedName } from './statement.js'
+import { WakeReceiver } from './wake-receiver.js'
 
 const DEADLINE_MS = 5_000
-/** The pause before it listens again doubles up to the most, as long as no connection lasts as long as that. */
-const AGAIN_MS = 250
-const AGAIN_MS_MAX = 5_000
-/** No message comes on this connection for hours. It is asked now and then whether it still works, and which server it leads to. */
-const ASK_MS = 5_000
 const NOTIFY = 'SELECT pg_notify($1, message) FROM unnest($2::text[]) AS message'
 /** When to look after a caller's own transaction, whose commit this process does not see. */
 const AFTER_TRANSACTION_MS = [25, 250, 1_000]
@@ -28,6 +23,7 @@ export interface WakeOptions {
   readonly group?: LaneGroup
 }
 
+/** Sends wake-ups, and gives those that arrive to the listeners of this process. */
 export class WakeUps {
   readonly #options: WakeOptions
   readonly #channel: string
@@ -40,22 +36,24 @@ export class WakeUps {
   #waitingJobs = 0
   #sentAtMs = 0
   #timer: NodeJS.Timeout | null = null
-  #receiver: Lane | null = null
-  /** Whether the connection listens; null when that is not known. */
-  #isListening: boolean | null = null
-  /** Ends when the last LISTEN or UNLISTEN has been answered. */
-  #tuning: Promise<void> = Promise.resolve()
-  readonly #closing = new AbortController()
+  readonly #receiver: WakeReceiver
+  #isClosed = false
 
   constructor(options: WakeOptions) {
     this.#options = options
     this.#channel = `holdfast ${options.schema}`
-    this.#sender = this.#lane('send wake-ups', true)
+    this.#sender = this.#lane('send wake-ups')
+    this.#receiver = new WakeReceiver({
+      channel: this.#channel,
+      open: () => this.#lane('receive wake-ups'),
+      isWanted: () => this.#muted.size === 0 || this.#muted.size < this.#listeners.size,
+      onMessage: (message) => this.#received(message),
+    })
   }
 
-  #lane(purpose: string, onlyReads = false): Lane {
+  #lane(purpose: string): Lane {
     const { settings, connectMs, group } = this.#options
-    return new Lane({ settings, connectMs, purpose, onlyReads, ...(group === undefined ? {} : { group }) })
+    return new Lane({ settings, connectMs, purpose, onlyReads: true, ...(group === undefined ? {} : { group }) })
   }
 
   /** Jobs became ready in a queue. Listeners here are notified immediately, other processes soon. */
@@ -86,7 +84,7 @@ export class WakeUps {
   }
 
   #send(message: string): void {
-    if (this.#closing.signal.aborted) return
+    if (this.#isClosed) return
     this.#waiting.add(message)
     if (this.#timer !== null) return
     this.#timer = setTimeout(() => void this.#flush(), this.#pace.waitMs(performance.now()))
@@ -114,14 +112,11 @@ export class WakeUps {
   /** Adds a listener. The connection that receives wake-ups is opened with the first. */
   listen(listener: StoreListener): () => void {
     this.#listeners.add(listener)
-    if (this.#receiver === null && !this.#closing.signal.aborted) {
-      this.#receiver = this.#lane('receive wake-ups', true)
-      void this.#receive(this.#receiver)
-    } else void this.#tune()
+    void this.#receiver.listen()
     return () => {
       this.#listeners.delete(listener)
       this.#muted.delete(listener)
-      void this.#tune()
+      void this.#receiver.tune()
     }
   }
 
@@ -130,55 +125,7 @@ export class WakeUps {
   mute(listener: StoreListener, isMuted: boolean): Promise<void> {
     if (isMuted && this.#listeners.has(listener)) this.#muted.add(listener)
     else this.#muted.delete(listener)
-    return this.#tune()
-  }
-
-  /** Listens, or stops listening, as the listeners want it now. Never raises: after a failure the connection is opened again. */
-  #tune(): Promise<void> {
-    this.#tuning = this.#tuning.then(async () => {
-      const lane = this.#receiver
-      const isWanted = this.#muted.size === 0 || this.#muted.size < this.#listeners.size
-      if (lane === null || this.#closing.signal.aborted || isWanted === this.#isListening) return
-      this.#isListening = isWanted
-      const text = isWanted ? `LISTEN "${this.#channel}"` : 'UNLISTEN *'
-      await lane.query({ name: '', text, values: [] }, DEADLINE_MS).catch(() => lane.renew())
-    })
-    return this.#tuning
-  }
-
-  /** Connects, listens until the connection ends, and begins again, until it is closed. The only one that does. */
-  async #receive(lane: Lane): Promise<void> {
-    let waitMs = AGAIN_MS
-    while (!this.#closing.signal.aborted) {
-      const sinceMs = performance.now()
-      await this.#listenOnce(lane).catch(() => lane.renew())
-      waitMs = performance.now() - sinceMs > AGAIN_MS_MAX ? AGAIN_MS : Math.min(waitMs * 2, AGAIN_MS_MAX)
-      await this.#pause(waitMs * (0.5 + Math.random()))
-    }
-  }
-
-  /** Returns when the connection has ended, and raises when it could not be opened. */
-  async #listenOnce(lane: Lane): Promise<void> {
-    const client = await lane.connected()
-    let isOpen = true
-    const ended = new Promise<void>((resolve) => {
-      client.once('end', () => {
-        isOpen = false
-        resolve()
-      })
-    })
-    client.on('notification', ({ payload }) => this.#received(payload ?? ''))
-    this.#isListening = null
-    await this.#tune()
-    while (isOpen && !this.#closing.signal.aborted) {
-      await Promise.race([ended, this.#pause(ASK_MS)])
-      if (isOpen) await lane.connected()
-    }
-  }
-
-  /** Lasts this long, or until everything is closed. */
-  #pause(ms: number): Promise<void> {
-    return sleep(ms, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {})
+    return this.#receiver.tune()
   }
 
   #received(payload: string): void {
@@ -192,8 +139,8 @@ export class WakeUps {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort()
+    this.#isClosed = true
     if (this.#timer !== null) clearTimeout(this.#timer)
-    await Promise.all([this.#sender.close(), this.#receiver?.close()])
+    await Promise.all([this.#sender.close(), this.#receiver.close()])
   }
 }

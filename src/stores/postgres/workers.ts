@@ -1,6 +1,6 @@
-// Workers: who lives, by their own word.
+// Workers: those that are alive, by their own reports.
 
-import type { WorkerBeat, WorkerView } from '../../core/job.js'
+import type { WorkerBeat, WorkerView } from '../../core/views.js'
 import type { Database } from './database.js'
 import { readDate, readJson, statement } from './statement.js'
 
@@ -35,8 +35,8 @@ SELECT beat, (extract(epoch FROM started_at) * 1000)::float8, (extract(epoch FRO
 export async function workers(db: Database): Promise<readonly WorkerView[]> {
   const rows = await db.send('look', WORKERS, [])
   return rows.map(([beat, startedAt, seenAt]) => ({
-    // A worker of an older version tells less.
-    ...{ types: null, jobs: [] },
+    // A worker of an older version reports fewer fields.
+    ...{ types: null, jobs: [], children: null },
     ...(readJson(beat) as WorkerBeat),
     startedAt: readDate(startedAt)!,
     seenAt: readDate(seenAt)!,

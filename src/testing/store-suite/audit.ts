@@ -81,7 +81,7 @@ const audits: Facts = {
     const { entries } = await store.audit({ before: null, limit: 10 })
 
     expect(entries.map(({ details }) => details)).toEqual([
-      { limits: { maxAttempts: 3 }, retentionMs: 5 },
+      { before: { limits: {} }, after: { limits: { maxAttempts: 3 }, retentionMs: 5 } },
       { runAt: null },
       { priority: 1, runAt: '2026-03-01T12:01:00.000Z', payload: 'replaced' },
     ])

@@ -24,7 +24,7 @@ const inLine: Facts = {
     expect(await claimIds(store)).toEqual([high, middle, low])
   },
 
-  'priorities of a batch are told apart': async ({ store, expect }) => {
+  'priorities of a batch are kept apart': async ({ store, expect }) => {
     const jobs = [5, -32_768, 32_767, 0].map((priority) => newJob({ priority }))
 
     await store.enqueue(jobs)

@@ -290,7 +290,7 @@ function claimAny(store: Store, limit: number): Promise<Claim> {
 const announcing: Facts = {
   'an enqueue announces its queue to those who listen, as its own': async ({ store, expect }) => {
     const heard: unknown[] = []
-    store.listen({ ready: (...told) => heard.push(told) })
+    store.listen({ ready: (...seen) => heard.push(seen) })
 
     await enqueueJob(store)
 
@@ -301,16 +301,16 @@ const announcing: Facts = {
     await enqueueJob(store, { when: { delayMs: 1_000 } })
     await clock.advance(1_000)
     const heard: unknown[] = []
-    store.listen({ ready: (...told) => heard.push(told) })
+    store.listen({ ready: (...seen) => heard.push(seen) })
 
     await store.promote(1)
 
     expect(heard).toEqual([[QUEUE, false]])
   },
 
-  'a muted listener hears of what its own process enqueues': async ({ store, expect }) => {
+  'a muted listener is notified of what its own process enqueues': async ({ store, expect }) => {
     const heard: unknown[] = []
-    const listener = { ready: (...told: unknown[]) => void heard.push(told) }
+    const listener = { ready: (...seen: unknown[]) => void heard.push(seen) }
     store.listen(listener)
     await store.mute(listener, true)
 

@@ -16,6 +16,9 @@ export interface Expectation {
 
 export type Expect = (value: unknown) => Expectation
 
+/** Parts of the contract that a store may lack. */
+export type Capability = 'flow' | 'replace'
+
 /** What runs the suite: a test runner's two functions, and how to open the store in question. */
 export interface SuiteContext {
   readonly test: (name: string, run: () => Promise<void>) => unknown
@@ -25,6 +28,10 @@ export interface SuiteContext {
   /** Opens the store that was opened last a second time, as another process would. Without it the facts about concurrency
    *  make all their calls through one. */
   readonly openPeer?: (clock: ManualClock) => Promise<Store>
+  /** What the store lacks, and why. The facts about it are skipped. */
+  readonly lacks?: Readonly<Partial<Record<Capability, string>>>
+  /** Registers a test that is not run. Without it such facts are left out. */
+  readonly skip?: (name: string) => unknown
 }
 
 /** What a fact works with. Everything in it is its own. */
@@ -49,9 +56,14 @@ export function factsFor<const T>(
   return Object.fromEntries(things.map((thing) => [name(thing), (scene: Scene) => run(scene, thing)]))
 }
 
-/** Registers facts as tests. Each gets a fresh store, which is closed also when the fact fails. */
-export function register(context: SuiteContext, facts: Facts): void {
-  for (const [name, run] of Object.entries(facts)) context.test(name, () => runFact(context, run))
+/** Registers facts as tests. Each gets a fresh store, which is closed also when the fact fails. Those about a capability that the
+ *  store lacks are skipped with its reason. */
+export function register(context: SuiteContext, facts: Facts, capability?: Capability): void {
+  const missing = capability === undefined ? undefined : context.lacks?.[capability]
+  for (const [name, run] of Object.entries(facts)) {
+    if (missing === undefined) context.test(name, () => runFact(context, run))
+    else context.skip?.(`${name} (${missing})`)
+  }
 }
 
 async function runFact(context: SuiteContext, run: Facts[string]): Promise<void> {

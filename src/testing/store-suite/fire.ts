@@ -1,6 +1,7 @@
 // Fire: the ticks of a schedule become jobs, each once.
 
-import type { NewJob, Schedule } from '../../core/job.js'
+import type { NewJob } from '../../core/job.js'
+import type { Schedule } from '../../core/schedule.js'
 import type { Store } from '../../core/store.js'
 import type { FireRequest } from '../../core/upkeep-store.js'
 import type { Facts } from './context.js'

@@ -331,7 +331,7 @@ const names: Facts = {
     expect(job.tags).toEqual(tags)
   },
 
-  'the longest keys are told apart by their last character': async ({ store, expect }) => {
+  'the longest keys differ by their last character': async ({ store, expect }) => {
     const [one, other] = ['1', '2'].map((end) => keyed(end.padStart(KEY_LENGTH_MAX, 'é')))
 
     const answers = await store.enqueue([newJob(one), newJob(other)])

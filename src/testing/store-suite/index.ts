@@ -17,6 +17,23 @@ import { endingFacts } from './endings.js'
 import { enqueueFacts } from './enqueue.js'
 import { filterFacts } from './filters.js'
 import { fireFacts } from './fire.js'
+import { flowBreakerFacts } from './flow-breakers.js'
+import { flowCountFacts } from './flow-counts.js'
+import { flowDepthFacts } from './flow-depth.js'
+import { flowFilterFacts } from './flow-filters.js'
+import { flowGroupFacts } from './flow-groups.js'
+import { flowHoldFacts } from './flow-holds.js'
+import { flowKeptFacts } from './flow-kept.js'
+import { flowLimitFacts } from './flow-limits.js'
+import { flowLookFacts } from './flow-looks.js'
+import { flowOrderedFacts } from './flow-ordered.js'
+import { flowOrderedSwitchFacts } from './flow-ordered-switch.js'
+import { flowQueueFacts } from './flow-queues.js'
+import { flowRateFacts } from './flow-rates.js'
+import { flowRecordFacts } from './flow-records.js'
+import { flowSettingFacts } from './flow-settings.js'
+import { flowTurnFacts } from './flow-turns.js'
+import { flowWaitFacts } from './flow-waits.js'
 import { getFacts } from './get.js'
 import { hostileFacts } from './hostile-values.js'
 import { keyFacts } from './keys.js'
@@ -27,6 +44,8 @@ import { promoteFacts } from './promote.js'
 import { pruneFacts } from './prune.js'
 import { queueFacts } from './queues.js'
 import { repetitionFacts } from './repetition.js'
+import { replaceFacts } from './replace.js'
+import { replaceLifeFacts } from './replace-lives.js'
 import { requeueFacts } from './requeue.js'
 import { rescueFacts } from './rescue.js'
 import { scheduleFacts } from './schedules.js'
@@ -36,7 +55,7 @@ import { statsFacts } from './stats.js'
 import { updateFacts } from './update.js'
 import { workerFacts } from './workers.js'
 
-export type { Expect, Expectation, SuiteContext } from './context.js'
+export type { Capability, Expect, Expectation, SuiteContext } from './context.js'
 
 const FACTS: readonly Facts[] = [
   enqueueFacts,
@@ -74,7 +93,29 @@ const FACTS: readonly Facts[] = [
   concurrencyFacts,
 ]
 
+const FLOW_FACTS: readonly Facts[] = [
+  flowGroupFacts,
+  flowTurnFacts,
+  flowOrderedFacts,
+  flowOrderedSwitchFacts,
+  flowQueueFacts,
+  flowLimitFacts,
+  flowRateFacts,
+  flowWaitFacts,
+  flowKeptFacts,
+  flowSettingFacts,
+  flowBreakerFacts,
+  flowHoldFacts,
+  flowDepthFacts,
+  flowRecordFacts,
+  flowCountFacts,
+  flowLookFacts,
+  flowFilterFacts,
+]
+
 /** Registers every fact as a test. Each opens a store of its own through `openStore` and closes it again. */
 export function storeSuite(context: SuiteContext): void {
   for (const facts of FACTS) register(context, facts)
+  for (const facts of FLOW_FACTS) register(context, facts, 'flow')
+  for (const facts of [replaceFacts, replaceLifeFacts]) register(context, facts, 'replace')
 }

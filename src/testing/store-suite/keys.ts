@@ -1,4 +1,4 @@
-// Idempotency keys: who holds one, for how long, and what the one who comes second is told.
+// Idempotency keys: who holds one, for how long, and what the second caller gets.
 
 import type { Facts } from './context.js'
 import {

@@ -310,7 +310,7 @@ const noting: Facts = {
     expect((await viewOf(store, job.id)).progress).toBe(2)
   },
 
-  'a lost note of the same job is told apart from the one that counts': async ({ store, expect }) => {
+  'a lost note of the same job is kept apart from the one that counts': async ({ store, expect }) => {
     const job = await startJob(store)
     const [late, fresh] = ['late', 'fresh'].map((text) => [{ atMs: START_MS, text }])
 
@@ -329,7 +329,7 @@ const noting: Facts = {
     expect([progress, ...logs.map(({ text }) => text)]).toEqual([2, 'one', 'two'])
   },
 
-  'notes of many jobs are told apart': async ({ store, expect }) => {
+  'notes of many jobs are kept apart': async ({ store, expect }) => {
     const [first, second] = [await startJob(store), await startJob(store)]
 
     await store.note([newNote(first, { progress: '"first"' }), newNote(second, { progress: '"second"' })])

@@ -1,6 +1,6 @@
 // List: jobs newest first, page by page, narrowed by a filter.
 
-import type { JobFilter } from '../../core/job.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import { PAGE_MAX } from '../../core/operator-store.js'
 import { JOB_STATES } from '../../core/states.js'
 import { type Facts, factsFor } from './context.js'

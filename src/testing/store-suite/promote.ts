@@ -71,7 +71,7 @@ const due: Facts = {
     expect((await store.promote(2)).promoted).toBe(1)
   },
 
-  'a promotion of nothing says so': async ({ store, expect }) => {
+  'a promotion without due jobs reports none': async ({ store, expect }) => {
     expect(await store.promote(10)).toEqual({ promoted: 0, queues: [], nextDueMs: null, lateMs: null })
   },
 
@@ -135,7 +135,7 @@ const answers: Facts = {
     expect((await store.promote(10)).nextDueMs).toBe(3_500)
   },
 
-  'a promotion that left due jobs behind is due again at once': async ({ store, clock, expect }) => {
+  'a promotion that left due jobs behind is due again immediately': async ({ store, clock, expect }) => {
     await store.enqueue(newJobs(3, { when: { delayMs: 1 } }))
     await clock.advance(MINUTE_MS)
 

@@ -2,18 +2,11 @@
 
 import type { Settlement } from '../../core/decide.js'
 import { idMaker } from '../../core/id.js'
-import {
-  type ClaimedJob,
-  type JobNote,
-  type Lease,
-  leaseOf,
-  type NewJob,
-  type Schedule,
-  type SettledJob,
-  type WorkerBeat,
-} from '../../core/job.js'
+import { type ClaimedJob, type JobNote, type Lease, leaseOf, type NewJob, type SettledJob } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
+import type { Schedule } from '../../core/schedule.js'
 import type { DeadReason } from '../../core/states.js'
+import type { WorkerBeat } from '../../core/views.js'
 import { seededRandom } from '../seeded-random.js'
 
 /** When every fact begins: noon, so that none crosses midnight by accident. */
@@ -72,11 +65,12 @@ export function keyed(key: string, ttlMs: number | null = null): Pick<NewJob, 'i
 export const FAILURE: StoredError = { name: 'Error', message: 'the mail server is down' }
 
 /** What a settlement says about the job it ends the lease of. */
-type HeldJob = Pick<ClaimedJob, 'id' | 'fence' | 'queue' | 'attempt' | 'crashes' | 'idempotencyKey'>
+type HeldJob = Pick<ClaimedJob, 'id' | 'fence' | 'queue' | 'attempt' | 'crashes' | 'idempotencyKey' | 'flow'>
 
 function settled(job: HeldJob, settlement: Settlement, changes: Partial<SettledJob>): SettledJob {
-  const { id, fence, queue, idempotencyKey } = job
-  return { id, fence, queue, settlement, result: null, error: null, ranMs: 5, idempotencyKey, ...changes }
+  const { id, fence, queue, idempotencyKey, flow } = job
+  const plain = { id, fence, queue, settlement, result: null, error: null, ranMs: 5, idempotencyKey }
+  return { ...plain, ...(flow === undefined ? {} : { flow }), ...changes }
 }
 
 export function succeeded(job: HeldJob, changes: Partial<SettledJob> = {}): SettledJob {
@@ -158,6 +152,7 @@ export function newBeat(changes: Partial<WorkerBeat> = {}): WorkerBeat {
     version: '1.2.3',
     types: ['send_email'],
     jobs: [],
+    children: null,
     ...changes,
   }
 }

@@ -6,7 +6,7 @@ import { MINUTE_MS, newSchedule, OPERATOR, START_MS } from './samples.js'
 const LATER_MS = START_MS + MINUTE_MS
 
 const setting: Facts = {
-  'a new schedule is due when it is told and not paused': async ({ store, expect }) => {
+  'a new schedule is due at the time it was given, and is not paused': async ({ store, expect }) => {
     const schedule = newSchedule()
 
     const view = await store.setSchedule(schedule, LATER_MS, OPERATOR)
@@ -139,7 +139,7 @@ const pausing: Facts = {
     expect(await store.pauseSchedule('nightly', OPERATOR)).toBe(true)
   },
 
-  'a resumed schedule goes on at the time it is told': async ({ store, expect }) => {
+  'a resumed schedule goes on at the time it was given': async ({ store, expect }) => {
     await store.setSchedule(newSchedule(), START_MS, OPERATOR)
     await store.pauseSchedule('nightly', OPERATOR)
 

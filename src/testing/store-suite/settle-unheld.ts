@@ -1,4 +1,4 @@
-// Settling without the lease: what is lost changes nothing, and what repeats a settlement is told what it came to.
+// Settling without the lease: a lost lease changes nothing, and a repeated settlement gets the answer of the first one.
 
 import { leaseOf } from '../../core/job.js'
 import { type Facts, factsFor } from './context.js'

@@ -1,8 +1,8 @@
 // Stats: how much is where, and how long the oldest has waited.
 
-import { ATTEMPTS_WINDOW } from '../../core/job.js'
 import { JOB_STATES } from '../../core/states.js'
 import type { Store } from '../../core/store.js'
+import { ATTEMPTS_WINDOW } from '../../core/views.js'
 import { type Facts, factsFor } from './context.js'
 import { cancelled, dead, MINUTE_MS, newJobs, OPERATOR, QUEUE, released, SECOND_MS, succeeded } from './samples.js'
 import { claimJob, claimJobs, enqueueJob, jobIn, startJob } from './steps.js'

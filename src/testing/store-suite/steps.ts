@@ -1,10 +1,12 @@
 // Steps many facts take: bring a job somewhere, and look where things stand.
 
-import type { ClaimedJob, JobFilter, JobView, NewJob, SettledJob } from '../../core/job.js'
+import type { ClaimedJob, NewJob, SettledJob } from '../../core/job.js'
+import type { JobFilter } from '../../core/job-filter.js'
 import { BATCH_MAX } from '../../core/job-store.js'
 import { PAGE_MAX } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
 import type { Store } from '../../core/store.js'
+import type { JobView } from '../../core/views.js'
 import { cancelled, dead, LEASE_MS, MINUTE_MS, newJob, QUEUE, retrying, succeeded, WORKER } from './samples.js'
 
 /** Enqueues a job and returns its id. */

@@ -7,7 +7,7 @@ import { refreshAll } from '../../api/resource.js'
 import type { SignInBody } from '../../api/types.js'
 import { Button } from '../../parts/button.js'
 import { Command } from '../../parts/copy.js'
-import { Field } from '../../parts/field.js'
+import { InputField } from '../../parts/field.js'
 import { Mark } from '../../parts/icons.js'
 
 export function SignInPage(): ReactNode {
@@ -32,22 +32,19 @@ export function SignInPage(): ReactNode {
   }
   return (
     <main className="gate">
-      <form className="gate-card" onSubmit={(event) => void submit(event)}>
+      <form className="below gate-card" onSubmit={(event) => void submit(event)}>
         <Mark size={40} />
         <h1>Sign in to Holdfast</h1>
         <p>Paste the token that the server printed when it started, the whole address it printed, or an API key.</p>
-        <Field label="Token" problem={problem}>
-          {(props) => (
-            <input
-              {...props}
-              type="password"
-              autoComplete="current-password"
-              spellCheck={false}
-              value={token}
-              onChange={(event) => setToken(event.target.value)}
-            />
-          )}
-        </Field>
+        <InputField
+          label="Token"
+          problem={problem}
+          type="password"
+          autoComplete="current-password"
+          spellCheck={false}
+          value={token}
+          onText={setToken}
+        />
         <Button type="submit" kind="primary" isBusy={isBusy} disabled={token.trim() === ''}>
           Sign in
         </Button>

@@ -74,7 +74,7 @@ export function UnreachablePage({ current }: { readonly current: Outage }): Reac
   const advice = ADVICE[current.who]
   return (
     <main className="gate">
-      <section className="gate-card gate-wide" aria-labelledby="unreachable-title">
+      <section className="below gate-card gate-wide" aria-labelledby="unreachable-title">
         <span className="gate-icon">
           <Icon name="server" size={24} />
         </span>
@@ -90,7 +90,7 @@ export function UnreachablePage({ current }: { readonly current: Outage }): Reac
           ))}
         </ul>
         <Command text={advice.command} />
-        <div className="gate-foot">
+        <div className="flow gate-foot">
           <span className="spinner" aria-hidden="true" />
           <span role="status">
             Down for {durationText(Date.now() - current.sinceMs)}. Next try in {leftS} s. This page recovers by itself.
@@ -106,7 +106,7 @@ export function UnreachablePage({ current }: { readonly current: Outage }): Reac
 export function OutageLine(): ReactNode {
   const { leftS } = useRecovery()
   return (
-    <div className="outage-line" role="status">
+    <div className="beside outage-line" role="status">
       <span className="spinner" aria-hidden="true" />
       Reconnecting in {leftS} s. What you see may be old.
     </div>

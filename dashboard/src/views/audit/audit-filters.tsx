@@ -25,7 +25,7 @@ export function AuditFilters(): ReactNode {
     apply(draft)
   }
   return (
-    <form className="toolbar" onSubmit={submit}>
+    <form className="flow toolbar" onSubmit={submit}>
       {FIELDS.map(({ name, label }) => (
         <label key={name} className="inline-field">
           {label}

@@ -9,13 +9,15 @@ import { jobPath, withQuery } from '../../links.js'
 import { useParameters } from '../../parameters.js'
 import { toast } from '../../parts/announce.js'
 import { Button } from '../../parts/button.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
+import { type Heading, Headings } from '../../parts/headings.js'
 import { Time } from '../../parts/time.js'
 import { Page } from '../../shell/page.js'
 import { AuditFilters } from './audit-filters.js'
 
 const PAGE_LINES = 100
 const LINES_MAX = 500
+const COLUMNS: readonly Heading[] = [['When'], ['Who', 'wide'], ['What'], ['On'], ['Details', 'wide']]
 
 export function AuditPage(): ReactNode {
   const parameters = useParameters()
@@ -30,18 +32,19 @@ export function AuditPage(): ReactNode {
 }
 
 function Lines({ path }: { readonly path: string }): ReactNode {
-  const { value, error, refresh } = useResource<AuditPageBody>(path, { everyMs: 10_000 })
+  const page = useResource<AuditPageBody>(path, { everyMs: 10_000 })
+  const { value } = page
   const [older, setOlder] = useState<AuditPageBody | null>(null)
   const [isBusy, setBusy] = useState(false)
-  if (value === null) return error === null ? <Waiting /> : <Failed error={error} onRetry={refresh} />
+  if (value === null) return <Pending of={page} />
   const known = new Set(value.entries.map(({ line }) => line))
   const lines = [...value.entries, ...(older?.entries.filter(({ line }) => !known.has(line)) ?? [])].slice(0, LINES_MAX)
   const next = older === null ? value.next : older.next
   const load = async () => {
     setBusy(true)
     try {
-      const page = await request<AuditPageBody>(`${path}&before=${next}`)
-      setOlder({ entries: [...(older?.entries ?? []), ...page.entries], next: page.next })
+      const below = await request<AuditPageBody>(`${path}&before=${next}`)
+      setOlder({ entries: [...(older?.entries ?? []), ...below.entries], next: below.next })
     } catch (cause) {
       toast('failed', messageOf(cause))
     } finally {
@@ -57,20 +60,12 @@ function Lines({ path }: { readonly path: string }): ReactNode {
   }
   return (
     <>
-      <div className="table-frame">
+      <div className="surface table-frame">
         <table className="table audit-table">
           <caption className="only-read">Audit lines, newest first</caption>
           <thead>
             <tr>
-              <th scope="col">When</th>
-              <th scope="col" className="wide">
-                Who
-              </th>
-              <th scope="col">What</th>
-              <th scope="col">On</th>
-              <th scope="col" className="wide">
-                Details
-              </th>
+              <Headings of={COLUMNS} />
             </tr>
           </thead>
           <tbody>
@@ -81,7 +76,7 @@ function Lines({ path }: { readonly path: string }): ReactNode {
         </table>
       </div>
       {next !== null && lines.length < LINES_MAX ? (
-        <div className="list-foot">
+        <div className="flow list-foot">
           <Button icon="down" isBusy={isBusy} onClick={() => void load()}>
             Load older lines
           </Button>
@@ -105,7 +100,7 @@ function Line({ line: { at, actor, action, job, target, details } }: { readonly 
         <span className="tag clip">{action}</span>
         <span className="phone-line clip">{actor}</span>
       </td>
-      <td className="cell-clip">
+      <td className="cut cell-clip">
         {job === null ? (
           (target ?? <span className="faint">–</span>)
         ) : (
@@ -114,7 +109,7 @@ function Line({ line: { at, actor, action, job, target, details } }: { readonly 
           </Link>
         )}
       </td>
-      <td className="wide cell-clip" title={text.slice(0, 1_000)}>
+      <td className="cut wide cell-clip" title={text.slice(0, 1_000)}>
         <code className="faint">{text.slice(0, 200)}</code>
       </td>
     </tr>

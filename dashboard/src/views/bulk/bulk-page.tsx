@@ -6,21 +6,18 @@ import { useRights } from '../../api/answers.js'
 import { useResource } from '../../api/resource.js'
 import type { Bulk } from '../../api/types.js'
 import { jobsPath } from '../../links.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Time } from '../../parts/time.js'
 import { Page } from '../../shell/page.js'
 import { BulkFigures, CancelBulk, isGoing } from './bulk-progress.js'
 
 export function BulkPage(): ReactNode {
-  const { value, error, refresh } = useResource<{ readonly bulks: readonly Bulk[] }>('v1/bulk', { everyMs: 2_000 })
+  const bulks = useResource<{ readonly bulks: readonly Bulk[] }>('v1/bulk', { everyMs: 2_000 })
+  const { value } = bulks
   return (
     <Page title="Bulk actions">
       {value === null ? (
-        error === null ? (
-          <Waiting />
-        ) : (
-          <Failed error={error} onRetry={refresh} />
-        )
+        <Pending of={bulks} />
       ) : value.bulks.length === 0 ? (
         <Empty
           icon="bulk"
@@ -43,8 +40,8 @@ export function BulkPage(): ReactNode {
 function BulkRow({ bulk }: { readonly bulk: Bulk }): ReactNode {
   const { operate } = useRights()
   return (
-    <article className="card" data-row tabIndex={-1}>
-      <header className="card-head">
+    <article className="below surface card" data-row tabIndex={-1}>
+      <header className="flow card-head">
         <h2>{bulk.action}</h2>
         <span className="tag" data-bulk={bulk.state}>
           {bulk.state}

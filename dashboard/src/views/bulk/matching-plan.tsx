@@ -8,7 +8,7 @@ import { countOf, wholeText } from '../../numbers.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
 import { Dialog } from '../../parts/dialog.js'
-import { Field } from '../../parts/field.js'
+import { InputField } from '../../parts/field.js'
 import { Icon } from '../../parts/icons.js'
 import { RateField } from './rate-field.js'
 
@@ -77,18 +77,14 @@ export function MatchingPlan({
       <p>{EFFECTS[action]}</p>
       <RateField value={perSecond} onChange={setPerSecond} />
       {mustType ? (
-        <Field label={`Type ${count} to continue`} hint={`${wholeText(count)} jobs, without the comma`}>
-          {(props) => (
-            <input
-              {...props}
-              type="text"
-              inputMode="numeric"
-              autoComplete="off"
-              value={typed}
-              onChange={(event) => setTyped(event.target.value)}
-            />
-          )}
-        </Field>
+        <InputField
+          label={`Type ${count} to continue`}
+          hint={`${wholeText(count)} jobs, without the comma`}
+          inputMode="numeric"
+          autoComplete="off"
+          value={typed}
+          onText={setTyped}
+        />
       ) : null}
     </Dialog>
   )

@@ -1,7 +1,7 @@
 // How fast a bulk action goes: without a limit, or a number of jobs a second that protects what the jobs call.
 
 import { type ReactNode, useState } from 'react'
-import { Field } from '../../parts/field.js'
+import { InputField } from '../../parts/field.js'
 import { Segments } from '../../parts/segments.js'
 
 const RATES = [
@@ -33,20 +33,15 @@ export function RateField({
       <span className="rate-label">Rate</span>
       <Segments label="Rate" choices={RATES} value={rate} onChange={choose} />
       {rate === 'own' ? (
-        <Field label="Jobs per second" hint={`1 to ${RATE_MAX}`}>
-          {(props) => (
-            <input
-              {...props}
-              type="number"
-              min={1}
-              max={RATE_MAX}
-              value={value ?? ''}
-              onChange={(event) =>
-                onChange(Math.min(RATE_MAX, Math.max(1, Math.floor(event.target.valueAsNumber || 1))))
-              }
-            />
-          )}
-        </Field>
+        <InputField
+          label="Jobs per second"
+          hint={`1 to ${RATE_MAX}`}
+          type="number"
+          min={1}
+          max={RATE_MAX}
+          value={value ?? ''}
+          onText={(text) => onChange(Math.min(RATE_MAX, Math.max(1, Math.floor(Number(text) || 1))))}
+        />
       ) : null}
     </div>
   )

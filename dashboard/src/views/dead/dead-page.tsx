@@ -9,7 +9,7 @@ import { quote } from '../../filter/terms.js'
 import { deadPath, jobsPath, withQuery } from '../../links.js'
 import { countOf, wholeText } from '../../numbers.js'
 import { useParameters } from '../../parameters.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { totalsOf } from '../../totals.js'
 import { BulkDialog } from '../bulk/bulk-dialog.js'
@@ -19,10 +19,10 @@ import { groupFilter } from './group-filter.js'
 export function DeadPage(): ReactNode {
   const [, go] = useLocation()
   const queue = useParameters().get('queue')
-  const { value, error, refresh } = useResource<{ readonly groups: readonly DeadGroup[] }>(
-    withQuery('v1/dlq/groups', { queue }),
-    { everyMs: 5_000 },
-  )
+  const groups = useResource<{ readonly groups: readonly DeadGroup[] }>(withQuery('v1/dlq/groups', { queue }), {
+    everyMs: 5_000,
+  })
+  const { value } = groups
   const overview = useOverview().value
   const total =
     overview === null ? null : totalsOf(overview.queues.filter(({ name }) => queue === null || name === queue)).dead
@@ -31,11 +31,7 @@ export function DeadPage(): ReactNode {
     <Page title="Dead letters" beside={total === null ? null : <span className="page-count">{wholeText(total)}</span>}>
       <QueueChoice queue={queue} onChoose={(name) => go(deadPath(name))} />
       {value === null ? (
-        error === null ? (
-          <Waiting />
-        ) : (
-          <Failed error={error} onRetry={refresh} />
-        )
+        <Pending of={groups} />
       ) : value.groups.length === 0 ? (
         <Empty icon="check" title="No dead letters">
           A job becomes a dead letter when it has no attempts left, its handler drops it, it exceeds its maximum age, or
@@ -82,7 +78,7 @@ function QueueChoice({
   const queues = useOverview().value?.queues.filter(({ dead, name }) => dead > 0 || name === queue) ?? []
   if (queues.length < 2 && queue === null) return null
   return (
-    <div className="toolbar">
+    <div className="flow toolbar">
       <label className="inline-field">
         Queue
         <select value={queue ?? ''} onChange={(event) => onChoose(event.target.value)}>

@@ -7,7 +7,7 @@ import { useResource } from '../../api/resource.js'
 import type { BulkAction, DeadGroup, Job } from '../../api/types.js'
 import { jobPath, jobsPath, segment } from '../../links.js'
 import { countText } from '../../numbers.js'
-import { Button } from '../../parts/button.js'
+import { Button, ExpandButton } from '../../parts/button.js'
 import { Waiting } from '../../parts/empty.js'
 import { Time } from '../../parts/time.js'
 import { ErrorBox } from '../job/error-box.js'
@@ -26,7 +26,7 @@ export function GroupCard({
   const [isOpen, setOpen] = useState(false)
   const { error, count, exact, types, queues, firstAt, lastAt } = group
   return (
-    <article className="card group" data-row tabIndex={-1}>
+    <article className="below surface card group" data-row tabIndex={-1}>
       <div className="group-count" title="jobs in this group">
         {countText(count, exact)}
       </div>
@@ -35,7 +35,7 @@ export function GroupCard({
           <span className="error-name">{error?.name ?? 'No error'}</span>{' '}
           <span className="group-message">{error?.message ?? 'These jobs died without an error'}</span>
         </h2>
-        <p className="group-facts">
+        <p className="flow group-facts">
           {types.map((type) => (
             <span key={type} className="tag">
               {type}
@@ -45,17 +45,11 @@ export function GroupCard({
             in {queues.join(', ')} · last <Time at={lastAt} /> · first <Time at={firstAt} />
           </span>
         </p>
-        <button
-          type="button"
-          className="text-button"
-          data-expand
-          aria-expanded={isOpen}
-          onClick={() => setOpen(!isOpen)}
-        >
+        <ExpandButton isOpen={isOpen} onToggle={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide the newest job' : 'Show the newest job'}
-        </button>
+        </ExpandButton>
       </div>
-      <div className="group-actions">
+      <div className="flow group-actions">
         {operate ? (
           <>
             <Button icon="again" onClick={() => onAsk('requeue')}>

@@ -10,7 +10,7 @@ import { jobPath, segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
 import { Dialog } from '../../parts/dialog.js'
-import { Field } from '../../parts/field.js'
+import { Field, InputField } from '../../parts/field.js'
 import { payloadPath } from './payload.js'
 
 export function CloneDialog({ job, onClose }: { readonly job: Job; readonly onClose: () => void }): ReactNode {
@@ -73,12 +73,13 @@ export function CloneDialog({ job, onClose }: { readonly job: Job; readonly onCl
         <PayloadField text={text} problem={problem} onChange={setText} />
       )}
       <div className="fields">
-        <Field label="Queue">
-          {(props) => <input {...props} type="text" value={queue} onChange={(event) => setQueue(event.target.value)} />}
-        </Field>
-        <Field label="Delay" hint="such as 30s or 2h; leave empty to run it immediately">
-          {(props) => <input {...props} type="text" value={delay} onChange={(event) => setDelay(event.target.value)} />}
-        </Field>
+        <InputField label="Queue" value={queue} onText={setQueue} />
+        <InputField
+          label="Delay"
+          hint="such as 30s or 2h; leave empty to run it immediately"
+          value={delay}
+          onText={setDelay}
+        />
       </div>
     </Dialog>
   )

@@ -14,8 +14,8 @@ export function ErrorBox({
   const [isShown, setShown] = useState(isOpen)
   const stack = stackOf(error)
   return (
-    <div className="error-box">
-      <div className="error-head">
+    <div className="below error-box">
+      <div className="beside error-head">
         <span className="error-name">{error.name}</span>
         {error.code === undefined ? null : <span className="tag">{error.code}</span>}
         <CopyButton text={error.stack ?? `${error.name}: ${error.message}`} label="Copy the error" />

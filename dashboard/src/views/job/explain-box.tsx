@@ -21,7 +21,7 @@ export function ExplainBox({ job }: { readonly job: Job }): ReactNode {
   const { value, error } = useResource<Explanation>(path, { everyMs: 3_000 })
   if (question === undefined || (value === null && error !== null)) return null
   return (
-    <section className="explain" aria-label={question} data-state={job.state}>
+    <section className="below explain" aria-label={question} data-state={job.state}>
       <h2>
         <Icon name="note" />
         {question}

@@ -4,24 +4,22 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import type { Job } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
-import { jobPath, jobsPath, queuePath } from '../../links.js'
-import { CopyButton } from '../../parts/copy.js'
-import { type Fact, Facts, fact } from '../../parts/facts.js'
+import { jobPath, jobsPath, limitPath, queuePath } from '../../links.js'
+import { type Fact, Facts, fact, idFact } from '../../parts/facts.js'
 import { Time } from '../../parts/time.js'
 import { durationText } from '../../time/format.js'
 
 export function JobFacts({ job }: { readonly job: Job }): ReactNode {
   const time = (at: string | null) => (at === null ? null : <Time at={at} />)
   const facts: readonly (Fact | null)[] = [
-    fact(
-      'Id',
-      <span className="with-copy">
-        <code>{job.id}</code>
-        <CopyButton text={job.id} label="Copy the id" />
-      </span>,
-    ),
+    idFact(job.id),
     fact('Type', <FilterLink filter={`type:${quote(job.type)}`} text={job.type} />),
     fact('Queue', <Link href={queuePath(job.queue)}>{job.queue}</Link>),
+    job.flow?.group == null ? null : fact('Group', <GroupLink queue={job.queue} group={job.flow.group} />),
+    job.flow === undefined || job.flow.limits.length === 0
+      ? null
+      : fact('Limits', <LimitTags limits={job.flow.limits} />),
+    job.flow === undefined || job.flow.cost === 1 ? null : fact('Cost', String(job.flow.cost)),
     fact('Attempt', `${job.attempt} of ${job.maxAttempts}`),
     job.crashes === 0 ? null : fact('Crashes', String(job.crashes)),
     fact('Priority', String(job.priority)),
@@ -47,6 +45,22 @@ export function JobFacts({ job }: { readonly job: Job }): ReactNode {
 
 function FilterLink({ filter, text }: { readonly filter: string; readonly text: string }): ReactNode {
   return <Link href={jobsPath(filter)}>{text}</Link>
+}
+
+function GroupLink({ queue, group }: { readonly queue: string; readonly group: string }): ReactNode {
+  return <FilterLink filter={`queue:${quote(queue)} group:${quote(group)}`} text={group} />
+}
+
+function LimitTags({ limits }: { readonly limits: readonly string[] }): ReactNode {
+  return (
+    <span className="tags">
+      {limits.map((name) => (
+        <Link key={name} href={limitPath(name)} className="tag">
+          {name}
+        </Link>
+      ))}
+    </span>
+  )
 }
 
 function Tags({ tags }: { readonly tags: readonly string[] }): ReactNode {

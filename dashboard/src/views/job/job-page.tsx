@@ -13,6 +13,7 @@ import { StateBadge } from '../../parts/state.js'
 import { Time } from '../../parts/time.js'
 import { Page } from '../../shell/page.js'
 import { ExplainBox } from './explain-box.js'
+import { FlowPanel } from './flow-panel.js'
 import { JobActions } from './job-actions.js'
 import { JobFacts } from './job-facts.js'
 import { Logs } from './logs.js'
@@ -48,14 +49,15 @@ export function JobPage({ id }: { readonly id: string }): ReactNode {
       actions={<JobActions job={job} />}
     >
       <div className="job">
-        <div className="job-main">
+        <div className="below job-main">
           <p className="job-brief">
             {job.queue} · attempt {job.attempt} of {job.maxAttempts} · created <Time at={job.createdAt} />
           </p>
           <ExplainBox job={job} />
+          <FlowPanel job={job} />
           <JobProgress job={job} />
-          <section className="panel" aria-label="History">
-            <header className="panel-head">
+          <section className="surface panel" aria-label="History">
+            <header className="flow panel-head">
               <h2>History</h2>
             </header>
             <Timeline job={job} />
@@ -100,8 +102,8 @@ function JobProgress({ job }: { readonly job: Job }): ReactNode {
   const progress = readProgress(job.progress)
   if (progress === null) return null
   return (
-    <section className="panel job-progress" aria-label="Progress">
-      <header className="panel-head">
+    <section className="surface panel job-progress" aria-label="Progress">
+      <header className="flow panel-head">
         <h2>Progress</h2>
         <span className="progress-text">{progress.text}</span>
       </header>

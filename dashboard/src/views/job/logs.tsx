@@ -16,8 +16,8 @@ export function Logs({ logs }: { readonly logs: Job['logs'] }): ReactNode {
   if (logs.length === 0) return null
   const shown = logs.slice(-count)
   return (
-    <section className="panel" aria-label="Log">
-      <header className="panel-head">
+    <section className="surface panel" aria-label="Log">
+      <header className="flow panel-head">
         <h2>Log</h2>
         <span className="faint">{logs.length} lines</span>
       </header>

@@ -7,7 +7,7 @@ import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
 import { Dialog } from '../../parts/dialog.js'
-import { Field } from '../../parts/field.js'
+import { InputField } from '../../parts/field.js'
 
 export function PriorityDialog({ job, onClose }: { readonly job: Job; readonly onClose: () => void }): ReactNode {
   const { isBusy, run } = useAction()
@@ -30,22 +30,16 @@ export function PriorityDialog({ job, onClose }: { readonly job: Job; readonly o
         </Button>
       }
     >
-      <Field
+      <InputField
         label="Priority"
         hint="Higher runs first; 0 is the default"
         problem={isSound ? null : 'a whole number from −32,768 to 32,767'}
-      >
-        {(props) => (
-          <input
-            {...props}
-            type="number"
-            value={text}
-            min={-32_768}
-            max={32_767}
-            onChange={(event) => setText(event.target.value)}
-          />
-        )}
-      </Field>
+        type="number"
+        value={text}
+        min={-32_768}
+        max={32_767}
+        onText={setText}
+      />
     </Dialog>
   )
 }

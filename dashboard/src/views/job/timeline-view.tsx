@@ -22,7 +22,7 @@ export function Timeline({ job }: { readonly job: Job }): ReactNode {
   return (
     <ol className="timeline">
       {shown.map((event, index) => (
-        <li key={event.key} className="timeline-event" data-kind={event.kind} data-state={shapeOf(event)}>
+        <li key={event.key} className="below timeline-event" data-kind={event.kind} data-state={shapeOf(event)}>
           {hidden > 0 && index === HEAD ? <p className="timeline-gap">{countOf(hidden, 'step')} in between</p> : null}
           <EventLine
             event={event}
@@ -55,7 +55,7 @@ function EventLine({
     before === null ? null : event.atMs - (ranMs !== null && event.kind !== 'running' ? ranMs : 0) - before.atMs
   return (
     <>
-      <div className="timeline-line">
+      <div className="flow timeline-line">
         <StateShape state={shapeOf(event)} size={16} />
         <span className="timeline-title">{event.title}</span>
         <span className="timeline-at">

@@ -28,16 +28,16 @@ export function ValuePanel({
   const text = useMemo(() => JSON.stringify(value, null, 2) ?? 'null', [value])
   const masked = useMemo(() => maskedPaths(redacted, title === 'Payload' ? 'payload' : 'result'), [redacted, title])
   return (
-    <section className="panel" aria-label={title}>
-      <header className="panel-head">
+    <section className="surface panel" aria-label={title}>
+      <header className="flow panel-head">
         <h2>{title}</h2>
         <span className="faint">{bytesText(text.length)}</span>
         {masked.size === 0 ? null : (
-          <span className="tag tag-lock" title={[...masked].join(', ')}>
+          <span className="tag" title={[...masked].join(', ')}>
             <Icon name="lock" size={12} /> {masked.size} masked
           </span>
         )}
-        <span className="panel-actions">
+        <span className="beside panel-actions">
           {actions}
           <Segments
             label={`Show the ${title.toLowerCase()} as`}

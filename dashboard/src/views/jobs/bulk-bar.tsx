@@ -39,7 +39,7 @@ export function BulkBar({
   return (
     <>
       {jobs.length === 0 ? null : (
-        <section className="bulk-bar" aria-label="Selected jobs">
+        <section className="flow bulk-bar" aria-label="Selected jobs">
           <span className="bulk-count">
             {target.kind === 'matching' && count !== null
               ? `All ${countText(count.count, count.exact)} matching`

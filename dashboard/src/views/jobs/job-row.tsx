@@ -93,7 +93,7 @@ function JobCell({ job, isGone }: Pick<RowProps, 'job' | 'isGone'>): ReactNode {
         {isGone ? <span className="tag">no longer matches</span> : null}
       </span>
       {failure === null ? null : (
-        <span className="job-error">
+        <span className="cut job-error">
           {failure.name}: {failure.message}
         </span>
       )}

@@ -2,6 +2,7 @@
 
 import { Fragment, type ReactNode, useRef, useState } from 'react'
 import type { JobSummary } from '../../api/types.js'
+import { type Heading, Headings } from '../../parts/headings.js'
 import { JobRow } from './job-row.js'
 import { idsBetween } from './merge-rows.js'
 import { RowDetails } from './row-details.js'
@@ -26,7 +27,7 @@ export function JobTable({ rows, gone, selected, onSelect }: JobTableProps): Rea
     onSelect?.(next)
   }
   return (
-    <div className="table-frame">
+    <div className="surface table-frame">
       <table className="table job-table">
         <caption className="only-read">Jobs, newest first</caption>
         <Head
@@ -59,6 +60,15 @@ export function JobTable({ rows, gone, selected, onSelect }: JobTableProps): Rea
   )
 }
 
+const COLUMNS: readonly Heading[] = [
+  ['State'],
+  ['Job'],
+  ['Queue', 'wide'],
+  ['Attempt', 'number wide'],
+  ['When', 'wide'],
+  ['Created', 'number'],
+]
+
 interface HeadProps {
   readonly areAll: boolean
   readonly onSelectAll: ((isOn: boolean) => void) | null
@@ -78,20 +88,7 @@ function Head({ areAll, onSelectAll }: HeadProps): ReactNode {
             />
           </th>
         )}
-        <th scope="col">State</th>
-        <th scope="col">Job</th>
-        <th scope="col" className="wide">
-          Queue
-        </th>
-        <th scope="col" className="number wide">
-          Attempt
-        </th>
-        <th scope="col" className="wide">
-          When
-        </th>
-        <th scope="col" className="number">
-          Created
-        </th>
+        <Headings of={COLUMNS} />
         <th scope="col" className="cell-expand">
           <span className="only-read">Expand</span>
         </th>

@@ -12,7 +12,7 @@ import { jobsPath, withQuery } from '../../links.js'
 import { countText, wholeText } from '../../numbers.js'
 import { useParameters } from '../../parameters.js'
 import { Button } from '../../parts/button.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Time } from '../../parts/time.js'
 import { Page } from '../../shell/page.js'
 import { BulkBar } from './bulk-bar.js'
@@ -55,7 +55,7 @@ export function JobsPage(): ReactNode {
         problem={problemOf(jobs.error)}
         hasFocus={parameters.get('focus') === 'filter'}
       />
-      <div className="filter-row">
+      <div className="flow filter-row">
         <StateFacets filter={filter} onApply={apply} />
         <SavedViewsBar filter={filter} onApply={apply} />
       </div>
@@ -95,13 +95,7 @@ function JobList({
   readonly children: ReactNode
 }): ReactNode {
   if (problemOf(jobs.error) !== null) return null
-  if (jobs.rows === null) {
-    return jobs.error === null ? (
-      <Waiting rows={12} />
-    ) : (
-      <Failed error={jobs.error} onRetry={() => void jobs.refresh()} />
-    )
-  }
+  if (jobs.rows === null) return <Pending of={jobs} rows={12} />
   if (jobs.rows.length === 0) return <NoJobs filter={filter} jobs={jobs} />
   return (
     <>
@@ -122,7 +116,7 @@ function JobList({
 function ListFoot({ jobs }: { readonly jobs: JobRows }): ReactNode {
   const isFull = (jobs.rows?.length ?? 0) >= ROWS_MAX
   return (
-    <div className="list-foot">
+    <div className="flow list-foot">
       {jobs.cursor === null ? (
         <span className="faint">End of the list.</span>
       ) : (

@@ -18,6 +18,7 @@ export function useKnownNames(rows: readonly JobSummary[], isWanted: boolean): K
         ...(workers ?? []).flatMap(({ types }) => types ?? []),
         ...(schedules ?? []).map(({ type }) => type),
       ]),
+      groups: unique(rows.flatMap(({ flow }) => flow?.group ?? [])),
       tags: unique(rows.flatMap(({ tags }) => tags)),
       workers: unique((workers ?? []).map(({ id }) => id)),
       schedules: unique((schedules ?? []).map(({ name }) => name)),

@@ -4,8 +4,7 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import type { JobSummary } from '../../api/types.js'
 import { jobPath, jobsPath } from '../../links.js'
-import { CopyButton } from '../../parts/copy.js'
-import { Facts, fact } from '../../parts/facts.js'
+import { Facts, fact, idFact } from '../../parts/facts.js'
 import { Time } from '../../parts/time.js'
 import { ErrorBox } from '../job/error-box.js'
 
@@ -15,13 +14,7 @@ export function RowDetails({ job }: { readonly job: JobSummary }): ReactNode {
       {job.error === null ? null : <ErrorBox error={job.error} />}
       <Facts
         facts={[
-          fact(
-            'Id',
-            <span className="with-copy">
-              <code>{job.id}</code>
-              <CopyButton text={job.id} label="Copy the id" />
-            </span>,
-          ),
+          idFact(job.id),
           fact('Queue', job.queue),
           fact('Attempt', `${job.attempt} of ${job.maxAttempts}`),
           job.worker === null ? null : fact('Worker', job.worker),

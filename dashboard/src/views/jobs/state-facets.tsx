@@ -34,7 +34,7 @@ export function StateFacets({
     onApply(withValues(filter, 'state', next))
   }
   return (
-    <fieldset className="facets">
+    <fieldset className="flow facets">
       <legend className="only-read">States</legend>
       {ORDER.map((state) => {
         const count = totals !== null && state in totals ? totals[state as 'ready'] : null

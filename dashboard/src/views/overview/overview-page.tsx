@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import { useOverview } from '../../api/answers.js'
 import { ChartPanel, RangeSwitch } from '../../charts/panel.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { chooseQueues } from '../queues/choose-queues.js'
 import { QueueTable } from '../queues/queue-table.js'
@@ -19,11 +19,7 @@ export function OverviewPage(): ReactNode {
     <Page title="Overview">
       <Warnings />
       {overview.value === null ? (
-        overview.error === null ? (
-          <Waiting rows={8} />
-        ) : (
-          <Failed error={overview.error} onRetry={overview.refresh} />
-        )
+        <Pending of={overview} rows={8} />
       ) : overview.value.queues.length === 0 ? (
         <Empty
           icon="queues"
@@ -36,12 +32,12 @@ export function OverviewPage(): ReactNode {
       ) : (
         <>
           <Tiles overview={overview.value} />
-          <div className="section-head">
+          <div className="beside section-head">
             <h2>Activity</h2>
             <RangeSwitch />
           </div>
           <ChartPanel queue={null} />
-          <div className="section-head">
+          <div className="beside section-head">
             <h2>Queues</h2>
             {overview.value.queues.length > QUEUES_SHOWN ? (
               <Link href="/queues" className="more-link">

@@ -17,7 +17,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
   const { rates } = totals
   const count = (value: number) => (value >= 100_000 ? shortText(value) : countText(value, overview.exact))
   return (
-    <div className="tiles">
+    <div className="surface tiles">
       <Tile
         label="Throughput"
         value={rateText(rates.succeeded)}
@@ -36,7 +36,7 @@ export function Tiles({ overview }: { readonly overview: Overview }): ReactNode 
         {workers === undefined ? null : workers.length === 0 ? (
           'no live worker'
         ) : (
-          <span className="tile-meter">
+          <span className="beside tile-meter">
             <Meter label="Slots in use" value={totals.running} total={slots} />
             {slots === 1 ? '1 slot' : `${shortText(slots)} slots`}
           </span>

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import { useWarnings } from '../../api/answers.js'
 import type { Warning } from '../../api/types.js'
-import { deadPath, queuePath } from '../../links.js'
+import { deadPath, limitPath, queuePath } from '../../links.js'
 import { Command } from '../../parts/copy.js'
 import { Icon } from '../../parts/icons.js'
 
@@ -15,26 +15,35 @@ export function Warnings(): ReactNode {
   if (warnings === null || warnings.length === 0) return null
   const sorted = [...warnings].sort((a, b) => ORDER[a.level] - ORDER[b.level])
   return (
-    <section className="warnings" aria-label="Warnings" aria-live="polite">
+    <section className="below warnings" aria-label="Warnings" aria-live="polite">
       {sorted.map((warning) => (
-        <WarningLine key={`${warning.code} ${warning.queue ?? ''} ${warning.text}`} warning={warning} />
+        <WarningLine
+          key={`${warning.code} ${warning.queue ?? ''} ${warning.limit ?? ''} ${warning.text}`}
+          warning={warning}
+        />
       ))}
     </section>
   )
 }
 
 function WarningLine({ warning }: { readonly warning: Warning }): ReactNode {
-  const { code, level, text, queue, next } = warning
+  const { code, level, text, queue, limit, next } = warning
   // The advice is a sentence, a command, or a sentence that ends in a command.
   const command = /\b(?:npx )?holdfast .*$/.exec(next)?.[0]
   const words = next.slice(0, next.length - (command?.length ?? 0)).trim()
   return (
-    <div className="warning" data-level={level}>
+    <div className="beside warning" data-level={level}>
       <Icon name={level === 'note' ? 'note' : 'warning'} />
-      <div className="warning-body">
+      <div className="flow warning-body">
         <p>
           <span className="only-read">{level}: </span>
           {text}
+          {limit === undefined ? null : (
+            <>
+              {' '}
+              <Link href={limitPath(limit)}>Open limit</Link>
+            </>
+          )}
           {queue === null ? null : (
             <>
               {' '}

@@ -1,4 +1,4 @@
-// One queue: its numbers, its charts, its settings.
+// One queue: its numbers, its charts, its groups, its settings.
 
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
@@ -9,19 +9,23 @@ import { quote } from '../../filter/terms.js'
 import { jobsPath, segment } from '../../links.js'
 import { countOf, countText, rateText } from '../../numbers.js'
 import { Button } from '../../parts/button.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Icon } from '../../parts/icons.js'
 import { Tile } from '../../parts/tile.js'
 import { Page } from '../../shell/page.js'
 import { durationText } from '../../time/format.js'
+import { FlowDialog } from './flow-dialog.js'
+import { FlowFacts } from './flow-facts.js'
+import { Groups } from './groups.js'
 import { PauseButton } from './pause-button.js'
 import { SettingsDialog } from './settings-dialog.js'
 import { SettingsFacts } from './settings-facts.js'
 
 export function QueuePage({ name }: { readonly name: string }): ReactNode {
-  const { value, error, refresh } = useOverview()
+  const overview = useOverview()
+  const { value } = overview
   const { operate } = useRights()
-  const [isEditing, setEditing] = useState(false)
+  const [edited, setEdited] = useState<'settings' | 'flow' | null>(null)
   const queue = value?.queues.find((candidate) => candidate.name === name)
   const back = (
     <Link href="/queues" className="back" aria-label="All queues">
@@ -35,10 +39,8 @@ export function QueuePage({ name }: { readonly name: string }): ReactNode {
           <Empty icon="queues" title="There is no such queue" command={`npx holdfast enqueue hello --queue ${name}`}>
             A queue is created with its first job.
           </Empty>
-        ) : error === null ? (
-          <Waiting />
         ) : (
-          <Failed error={error} onRetry={refresh} />
+          <Pending of={overview} />
         )}
       </Page>
     )
@@ -52,7 +54,7 @@ export function QueuePage({ name }: { readonly name: string }): ReactNode {
         <>
           <PauseButton queue={queue} />
           {operate ? (
-            <Button icon="edit" onClick={() => setEditing(true)}>
+            <Button icon="edit" onClick={() => setEdited('settings')}>
               Settings
             </Button>
           ) : null}
@@ -63,16 +65,33 @@ export function QueuePage({ name }: { readonly name: string }): ReactNode {
       }
     >
       <QueueTiles queue={queue} isExact={value?.exact ?? true} />
-      <div className="section-head">
+      <div className="beside section-head">
         <h2>Activity</h2>
         <RangeSwitch />
       </div>
       <ChartPanel queue={name} />
-      <div className="section-head">
-        <h2>Settings</h2>
+      <Groups queue={queue} />
+      <div className="columns">
+        <section aria-label="Flow control">
+          <div className="beside section-head">
+            <h2>Flow control</h2>
+            {operate ? (
+              <Button kind="quiet" icon="edit" aria-label="Change flow control" onClick={() => setEdited('flow')}>
+                Change
+              </Button>
+            ) : null}
+          </div>
+          <FlowFacts flow={queue.settings.flow} />
+        </section>
+        <section aria-label="Settings">
+          <div className="beside section-head">
+            <h2>Settings</h2>
+          </div>
+          <SettingsFacts settings={queue.settings} />
+        </section>
       </div>
-      <SettingsFacts settings={queue.settings} />
-      {isEditing ? <SettingsDialog queue={queue} onClose={() => setEditing(false)} /> : null}
+      {edited === 'settings' ? <SettingsDialog queue={queue} onClose={() => setEdited(null)} /> : null}
+      {edited === 'flow' ? <FlowDialog queue={queue} onClose={() => setEdited(null)} /> : null}
     </Page>
   )
 }
@@ -82,7 +101,7 @@ function QueueTiles({ queue, isExact }: { readonly queue: QueueOverview; readonl
   const count = (value: number) => countText(value, isExact || value < 10_000)
   const { rates } = queue
   return (
-    <div className="tiles">
+    <div className="surface tiles">
       <Tile label="Throughput" value={rateText(rates.succeeded)} unit="/s" href={to('succeeded')} state="succeeded">
         {rateText(rates.enqueued)}/s enqueued
       </Tile>

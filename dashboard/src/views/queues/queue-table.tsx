@@ -6,9 +6,24 @@ import type { JobState, QueueOverview } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobsPath, queuePath } from '../../links.js'
 import { countOf, countText, rateText, shareOf, wholeText } from '../../numbers.js'
+import { type Heading, Headings } from '../../parts/headings.js'
 import { durationText } from '../../time/format.js'
 import { DEPTH_STATES } from '../../totals.js'
 import { PauseButton } from './pause-button.js'
+
+const COLUMNS: readonly Heading[] = [
+  ['Queue'],
+  ['Depth', 'wide'],
+  ['Ready', 'number'],
+  ['Running', 'number'],
+  ['Retrying', 'number wide'],
+  ['Scheduled', 'number wide'],
+  ['Blocked', 'number wide'],
+  ['Dead', 'number'],
+  ['Oldest', 'number wide'],
+  ['In / out', 'number wide'],
+  ['Workers', 'number wide'],
+]
 
 export function QueueTable({
   queues,
@@ -21,42 +36,12 @@ export function QueueTable({
 }): ReactNode {
   const deepest = Math.max(1, ...queues.map(depthOf))
   return (
-    <div className="table-frame">
+    <div className="surface table-frame">
       <table className="table queue-table">
         <caption className="only-read">Queues</caption>
         <thead>
           <tr>
-            <th scope="col">Queue</th>
-            <th scope="col" className="wide">
-              Depth
-            </th>
-            <th scope="col" className="number">
-              Ready
-            </th>
-            <th scope="col" className="number">
-              Running
-            </th>
-            <th scope="col" className="number wide">
-              Retrying
-            </th>
-            <th scope="col" className="number wide">
-              Scheduled
-            </th>
-            <th scope="col" className="number wide">
-              Blocked
-            </th>
-            <th scope="col" className="number">
-              Dead
-            </th>
-            <th scope="col" className="number wide">
-              Oldest
-            </th>
-            <th scope="col" className="number wide">
-              In / out
-            </th>
-            <th scope="col" className="number wide">
-              Workers
-            </th>
+            <Headings of={COLUMNS} />
             {canPause ? (
               <th scope="col" className="row-actions">
                 <span className="only-read">Actions</span>

@@ -3,7 +3,7 @@
 import { type ReactNode, useState } from 'react'
 import { useOverview, useRights } from '../../api/answers.js'
 import { countOf } from '../../numbers.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { findQueues } from './choose-queues.js'
 import { QueueTable } from './queue-table.js'
@@ -11,11 +11,16 @@ import { QueueTable } from './queue-table.js'
 const ROWS_MAX = 200
 
 export function QueuesPage(): ReactNode {
-  const { value, error, refresh } = useOverview()
+  const overview = useOverview()
+  const { value } = overview
   const { operate } = useRights()
   const [text, setText] = useState('')
   if (value === null) {
-    return <Page title="Queues">{error === null ? <Waiting /> : <Failed error={error} onRetry={refresh} />}</Page>
+    return (
+      <Page title="Queues">
+        <Pending of={overview} />
+      </Page>
+    )
   }
   const found = findQueues(value.queues, text, ROWS_MAX)
   return (

@@ -8,7 +8,7 @@ import { segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
 import { Button } from '../../parts/button.js'
 import { Dialog } from '../../parts/dialog.js'
-import { Field } from '../../parts/field.js'
+import { Field, InputField } from '../../parts/field.js'
 import { draftOf, problemsOf, type SettingsDraft, settingsOf, type TextField } from './settings-draft.js'
 
 export function SettingsDialog({
@@ -59,16 +59,13 @@ function SettingsFields({ draft, onChange }: FieldsProps): ReactNode {
   const { allQueues } = useRights()
   const problems = problemsOf(draft)
   const text = (name: TextField, label: string, hint: string) => (
-    <Field label={label} hint={hint} problem={problems[name]}>
-      {(props) => (
-        <input
-          {...props}
-          type="text"
-          value={draft[name]}
-          onChange={(event) => onChange({ [name]: event.target.value })}
-        />
-      )}
-    </Field>
+    <InputField
+      label={label}
+      hint={hint}
+      problem={problems[name]}
+      value={draft[name]}
+      onText={(value) => onChange({ [name]: value })}
+    />
   )
   const hasWaits = draft.backoff !== '' && draft.backoff !== 'list'
   return (
@@ -83,7 +80,7 @@ function SettingsFields({ draft, onChange }: FieldsProps): ReactNode {
       {hasWaits ? text('retryBase', 'First wait', 'default 1s') : null}
       {hasWaits ? text('retryCap', 'Longest wait', 'default 1h') : null}
       {draft.backoff === '' ? null : (
-        <label className="check">
+        <label className="beside check">
           <input
             type="checkbox"
             checked={draft.jitter}

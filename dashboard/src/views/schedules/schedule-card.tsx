@@ -8,7 +8,7 @@ import type { Enqueued, Schedule } from '../../api/types.js'
 import { quote } from '../../filter/terms.js'
 import { jobPath, jobsPath, queuePath, segment } from '../../links.js'
 import { useAction } from '../../parts/action.js'
-import { Button } from '../../parts/button.js'
+import { Button, ExpandButton } from '../../parts/button.js'
 import { Time } from '../../parts/time.js'
 import { NextRuns } from './next-runs.js'
 import { cronWords } from './words.js'
@@ -23,8 +23,8 @@ export function ScheduleCard({ schedule }: { readonly schedule: Schedule }): Rea
   const [isOpen, setOpen] = useState(false)
   const { name, cron, zone, queue, type, paused, nextAt, lastAt, lastJobId, catchUp, overlap } = schedule
   return (
-    <article className="card" data-row tabIndex={-1}>
-      <header className="card-head">
+    <article className="below surface card" data-row tabIndex={-1}>
+      <header className="flow card-head">
         <h2>{name}</h2>
         {paused ? <span className="tag tag-warning">paused</span> : null}
         {nextAt === null && !paused ? <span className="tag tag-danger">will not run again</span> : null}
@@ -53,15 +53,9 @@ export function ScheduleCard({ schedule }: { readonly schedule: Schedule }): Rea
             </Link>
           )}
         </span>
-        <button
-          type="button"
-          className="text-button"
-          data-expand
-          aria-expanded={isOpen}
-          onClick={() => setOpen(!isOpen)}
-        >
+        <ExpandButton isOpen={isOpen} onToggle={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide the next runs' : 'Next runs'}
-        </button>
+        </ExpandButton>
       </p>
       {isOpen ? (
         <>

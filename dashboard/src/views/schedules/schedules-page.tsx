@@ -2,7 +2,7 @@
 
 import type { ReactNode } from 'react'
 import { useSchedules } from '../../api/answers.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { ScheduleCard } from './schedule-card.js'
 
@@ -14,18 +14,15 @@ const EXAMPLE = `await holdfast.schedule('nightly-report', {
 })`
 
 export function SchedulesPage(): ReactNode {
-  const { value, error, refresh } = useSchedules(5_000)
+  const schedules = useSchedules(5_000)
+  const { value } = schedules
   return (
     <Page
       title="Schedules"
       beside={value === null ? null : <span className="page-count">{value.schedules.length}</span>}
     >
       {value === null ? (
-        error === null ? (
-          <Waiting />
-        ) : (
-          <Failed error={error} onRetry={refresh} />
-        )
+        <Pending of={schedules} />
       ) : value.schedules.length === 0 ? (
         <Empty icon="schedules" title="No schedules yet">
           <p>A schedule enqueues a job at the times of a cron expression. Set one in your code:</p>

@@ -5,6 +5,7 @@ import { Link } from 'wouter'
 import type { Worker } from '../../api/types.js'
 import { jobPath, queuePath } from '../../links.js'
 import { countOf } from '../../numbers.js'
+import { ExpandButton } from '../../parts/button.js'
 import { Meter } from '../../parts/meter.js'
 import { Time } from '../../parts/time.js'
 import { durationText } from '../../time/format.js'
@@ -18,19 +19,20 @@ export function WorkerCard({ worker }: { readonly worker: Worker }): ReactNode {
   const [chosen, setChosen] = useState<boolean | null>(null)
   const { id, host, pid, version, queues, concurrency, running, draining, heartbeatAgeMs, live, startedAt, jobs } =
     worker
+  const { children } = worker
   const beat = !live ? 'gone' : heartbeatAgeMs > LATE_MS ? 'late' : 'live'
   const more = queues.length - QUEUES_SHOWN
   const isOpen = chosen ?? jobs.length <= JOBS_SHOWN
   return (
-    <article className="card worker" data-row tabIndex={-1} data-beat={beat}>
-      <header className="card-head">
-        <span className="beat" data-beat={beat} aria-hidden="true" />
+    <article className="below surface card worker" data-row tabIndex={-1} data-beat={beat}>
+      <header className="flow card-head">
+        <span className="dot beat" data-beat={beat} aria-hidden="true" />
         <h2 title={id}>{id}</h2>
         {draining ? <span className="tag tag-warning">draining</span> : null}
         {beat === 'gone' ? <span className="tag tag-danger">gone</span> : null}
         {beat === 'late' ? <span className="tag tag-warning">late</span> : null}
       </header>
-      <div className="worker-slots">
+      <div className="beside worker-slots">
         <Meter
           label={`Slots of ${id}`}
           value={running}
@@ -46,12 +48,18 @@ export function WorkerCard({ worker }: { readonly worker: Worker }): ReactNode {
         <span>
           {host} · pid {pid}
         </span>
+        {children === null ? null : (
+          <span>
+            {children.running} {children.running === 1 ? 'child' : 'children'}
+            {children.restarts === 0 ? '' : `, ${countOf(children.restarts, 'restart')}`}
+          </span>
+        )}
         <span>{version}</span>
         <span>
           up since <Time at={startedAt} />
         </span>
       </p>
-      <p className="worker-queues">
+      <p className="flow worker-queues">
         {queues.slice(0, QUEUES_SHOWN).map((queue) => (
           <Link key={queue} href={queuePath(queue)} className="tag">
             {queue}
@@ -61,15 +69,9 @@ export function WorkerCard({ worker }: { readonly worker: Worker }): ReactNode {
       </p>
       {jobs.length === 0 ? null : (
         <>
-          <button
-            type="button"
-            className="text-button"
-            data-expand
-            aria-expanded={isOpen}
-            onClick={() => setChosen(!isOpen)}
-          >
+          <ExpandButton isOpen={isOpen} onToggle={() => setChosen(!isOpen)}>
             {isOpen ? 'Hide jobs' : `Show ${countOf(jobs.length, 'job')}`}
-          </button>
+          </ExpandButton>
           {isOpen ? <CurrentJobs jobs={jobs} running={running} /> : null}
         </>
       )}

@@ -3,7 +3,7 @@
 import type { ReactNode } from 'react'
 import { useWorkers } from '../../api/answers.js'
 import { countOf } from '../../numbers.js'
-import { Empty, Failed, Waiting } from '../../parts/empty.js'
+import { Empty, Pending } from '../../parts/empty.js'
 import { Meter } from '../../parts/meter.js'
 import { Page } from '../../shell/page.js'
 import { WorkerCard } from './worker-card.js'
@@ -11,18 +11,15 @@ import { WorkerCard } from './worker-card.js'
 const CARDS_MAX = 200
 
 export function WorkersPage(): ReactNode {
-  const { value, error, refresh } = useWorkers(3_000)
+  const workers = useWorkers(3_000)
+  const { value } = workers
   const live = value?.workers.filter((worker) => worker.live) ?? []
   const slots = live.reduce((sum, { concurrency }) => sum + concurrency, 0)
   const running = live.reduce((sum, worker) => sum + worker.running, 0)
   return (
     <Page title="Workers" beside={value === null ? null : <span className="page-count">{live.length}</span>}>
       {value === null ? (
-        error === null ? (
-          <Waiting />
-        ) : (
-          <Failed error={error} onRetry={refresh} />
-        )
+        <Pending of={workers} />
       ) : value.workers.length === 0 ? (
         <Empty icon="workers" title="No workers" command="npx holdfast worker ./jobs.js --queues default">
           Jobs wait until a worker starts. Start one with a module that exports your handlers; it appears here with its
@@ -30,7 +27,7 @@ export function WorkersPage(): ReactNode {
         </Empty>
       ) : (
         <>
-          <div className="fleet">
+          <div className="beside fleet">
             <Meter label="Slots in use" value={running} total={slots} />
             <span>
               {running} of {countOf(slots, 'slot')} in use on {countOf(live.length, 'live worker')}

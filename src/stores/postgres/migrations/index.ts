@@ -10,6 +10,13 @@ import { unblockFunction } from './0007_unblock.js'
 import { tenants } from './0008_tenants.js'
 import { raiseRest } from './0009_raise_rest.js'
 import { noAnalyze } from './0010_no_analyze.js'
+import { flow } from './0011_flow.js'
+import { runningByGroup } from './0012_running_by_group.js'
+import { startedByGroup } from './0013_started_by_group.js'
+import { replacePayload } from './0014_replace.js'
+import { claimFlow } from './0015_claim_flow.js'
+import { flowGuards } from './0016_flow_guards.js'
+import { keysByNext } from './0017_keys_by_next.js'
 import type { Migration } from './migration.js'
 
 /** The migrations this version of the package knows, in order. */
@@ -24,4 +31,11 @@ export const MIGRATIONS: readonly Migration[] = [
   tenants,
   raiseRest,
   noAnalyze,
+  flow,
+  runningByGroup,
+  startedByGroup,
+  replacePayload,
+  claimFlow,
+  flowGuards,
+  keysByNext,
 ]

@@ -1,19 +1,15 @@
-// The statements that settle jobs, and their parameters. Two make up the fast path, the third is the general path.
+// settle, for any outcome: jobs that fail, die, wait, are released or cancelled. The general path also skips locked rows. ◄── settle.ts
 
+import { fingerprint } from '../../core/fingerprint.js'
 import type { SettledJob } from '../../core/job.js'
-import type { Call, Database } from './database.js'
+import type { StoredError } from '../../core/json.js'
+import type { Call, Database, Send } from './database.js'
 import { hasLinks } from './has-links.js'
-import { arrayOf, jsonArrayOf, plainArrayOf, statement, unlessUsual } from './statement.js'
-
-// Deletes each row whose id and fence are those of one settlement. The index finds the rows by id and a hash table checks the pairs, so
-// the plan does not depend on statistics: IS TRUE keeps the planner from turning the subquery into a join of its own choice. A row that
-// is being extended at this moment is waited for, and its newest version is checked.
-const deleteMatching = (columns: string) => `gone AS (
-  DELETE FROM :schema.running
-   WHERE running.id = ANY ($2)
-     AND ((running.id, running.fence) IN (SELECT outcome.id, outcome.fence FROM outcome)) IS TRUE
-  RETURNING ${columns}
-)`
+import { intoArrivals, intoHeld, queuesToWake } from './held-place.js'
+import { freeKeys } from './key-rows.js'
+import { FLOW_MOVES, flowColumns } from './settle-flow.js'
+import { columnsOf, deleteMatching } from './settle-succeeded.js'
+import { arrayOf, jsonArrayOf, plainArrayOf, readJson, statement } from './statement.js'
 
 // Skips rows that are locked, and on request leases that still hold. DELETE cannot skip locked rows, so they are locked first.
 const DELETE_UNLOCKED = `held AS MATERIALIZED (
@@ -30,7 +26,7 @@ const DELETE_UNLOCKED = `held AS MATERIALIZED (
 ), gone AS (
   DELETE FROM :schema.running
    WHERE running.id = ANY (ARRAY(SELECT id FROM held))
-  RETURNING id, fence, claimed_at, priority, attempt, cancel_requested, queue, type, worker
+  RETURNING id, fence, claimed_at, priority, attempt, cancel_requested, queue, type, worker, track, group_name
 )`
 
 const settleAnySql = (gone: string) => `
@@ -40,13 +36,15 @@ WITH moment AS MATERIALIZED (
 ), outcome AS MATERIALIZED (
   SELECT *
     FROM ROWS FROM (unnest($2::uuid[], $3::bigint[], $4::text[], $5::smallint[], $6::smallint[], $7::float8[], $8::json[],
-                           $9::text[], $11::float8[], $12::boolean[], $14::text[]),
+                           $9::text[], $11::float8[], $12::boolean[], $14::text[], $16::text[], $17::boolean[],
+                           $18::float8[], $19::float8[]),
                     json_array_elements($10::json))
            WITH ORDINALITY AS outcome (id, fence, state, attempt, crashes, delay_ms, result, reason, ran_ms, keyed, fingerprint,
-                                       error, ordinal)
+                                       hold_limit, hold_group, hold_ms, more_cost, error, ordinal)
 ), ${gone}, ended AS MATERIALIZED (
   SELECT gone.id, gone.priority, gone.queue, gone.type, gone.worker, gone.attempt AS ran_attempt, moment.now,
-         moment.place + outcome.ordinal AS position, outcome.ordinal, gone.fence AS claim_fence,
+         moment.place + outcome.ordinal AS position, moment.place, outcome.ordinal, gone.track, gone.group_name,
+         outcome.hold_limit, outcome.hold_group, date_part('epoch', moment.now) * 1000 AS now_ms, outcome.hold_ms, outcome.more_cost, gone.fence AS claim_fence,
          -- A rescue raises the fence, so that the late worker's own settlement cannot pass for a repetition of it.
          gone.fence + $13::boolean::integer AS fence, outcome.attempt, coalesce(outcome.crashes, 0) AS crashes, outcome.delay_ms,
          outcome.result, outcome.reason, outcome.keyed, outcome.fingerprint,
@@ -67,19 +65,27 @@ WITH moment AS MATERIALIZED (
     FROM ended
    WHERE state IN ('succeeded', 'cancelled')
 ), into_scheduled AS (
-  INSERT INTO :schema.scheduled (id, run_at, fence, priority, attempt, crashes, retrying, queue, type)
-  SELECT id, now + delay_ms * interval '1 millisecond', fence, priority, attempt, crashes, state = 'retrying', queue, type
+  INSERT INTO :schema.scheduled (id, run_at, fence, priority, attempt, crashes, retrying, queue, type, track, group_name)
+  SELECT id, now + delay_ms * interval '1 millisecond', fence, priority, attempt, crashes, state = 'retrying', queue, type,
+         greatest(track, 0), group_name                       -- negative: a plain job of a queue that has flow control
     FROM ended
    WHERE state IN ('retrying', 'scheduled')
 ), into_ready AS (
   INSERT INTO :schema.ready (id, position, since, fence, priority, attempt, crashes, moved, queue, type)
   SELECT id, position - 4611686018427387904, now, fence, priority, attempt, crashes, true, queue, type
     FROM ended
+   WHERE state = 'ready' AND track <= 0
+), back AS MATERIALIZED (
+  SELECT id, position - 4611686018427387904 AS position, now, fence, track, priority, attempt, crashes, queue, group_name, type
+    FROM ended
    WHERE state = 'ready'
-), into_dead AS (
+), into_held AS (${intoHeld('back', 'true')}
+), arrived AS (${intoArrivals('ended', '(SELECT place FROM moment)', "ended.state = 'ready'")}
+), ${FLOW_MOVES}), into_dead AS (
   INSERT INTO :schema.dead (id, died_at, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error,
-                            fingerprint)
-  SELECT id, now, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error, fingerprint
+                            fingerprint, track, group_name)
+  SELECT id, now, started_at, fence, priority, attempt, crashes, reason, queue, type, worker, error, fingerprint,
+         greatest(track, 0), group_name
     FROM ended
    WHERE state = 'dead'
 ), into_attempts AS (
@@ -87,10 +93,7 @@ WITH moment AS MATERIALIZED (
   SELECT id, claim_fence, started_at, now, ran_attempt, worker, error
     FROM ended
    WHERE error IS NOT NULL
-), freed AS (
-  DELETE FROM :schema.keys
-   WHERE keys.id = ANY (ARRAY(SELECT id FROM ended WHERE keyed AND state IN ('succeeded', 'cancelled', 'dead')))
-     AND keys.expires_at IS NULL
+), freed AS (${freeKeys("SELECT id FROM ended WHERE keyed AND state IN ('succeeded', 'cancelled', 'dead')")}
 ), announced AS (
   INSERT INTO :schema.link_checks (job)
   SELECT ended.id FROM ended WHERE ended.state IN ('succeeded', 'cancelled', 'dead') AND (${hasLinks('ended.id', '$15')})
@@ -99,12 +102,17 @@ WITH moment AS MATERIALIZED (
 SELECT count(*)::text AS count,
        (json_agg(ordinal) FILTER (WHERE (SELECT count(*) FROM ended) < cardinality($2)))::text AS settled,
        (json_agg(ordinal) FILTER (WHERE state <> asked_state))::text AS cancelled,
-       (SELECT json_agg(job) FROM announced)::text AS parents
+       (SELECT json_agg(job) FROM announced)::text AS parents,${queuesToWake('ended')} AS woken,
+       (SELECT count(*) FROM moved)::text AS moved          -- what nothing reads is not run
   FROM ended`
 
 const SETTLE_ANY = statement(
   'settle_any',
-  settleAnySql(deleteMatching('id, fence, claimed_at, priority, attempt, cancel_requested, queue, type, worker')),
+  settleAnySql(
+    deleteMatching(
+      'id, fence, claimed_at, priority, attempt, cancel_requested, queue, type, worker, track, group_name',
+    ),
+  ),
 )
 const SETTLE_UNLOCKED = statement('settle_unlocked', settleAnySql(DELETE_UNLOCKED))
 
@@ -133,6 +141,7 @@ export function settleAny(
     onlyExpired,
     column((job) => marks.get(job) ?? null, null),
     isInTransaction,
+    ...flowColumns(jobs),
   ]
   return [path === 'fast' ? SETTLE_ANY : SETTLE_UNLOCKED, values]
 }
@@ -146,62 +155,22 @@ interface AnyOptions {
   readonly isInTransaction?: boolean
 }
 
-/** Makes an array parameter of one value of each job, or null when every job has the usual one. */
-function columnsOf(jobs: readonly SettledJob[]) {
-  return (read: (job: SettledJob) => string | number | null, usual: number | null) => unlessUsual(jobs.map(read), usual)
-}
-
-// One delete and one insert: 16 to 20 µs of the server's time for a job, where the statement for any outcome takes 45 to 60.
-const settleSucceededSql = (freed: string) => `
-WITH moment AS MATERIALIZED (
-  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
-), outcome AS MATERIALIZED (
-  SELECT *
-    FROM unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::smallint[], $6::float8[], $7::json[])
-           AS outcome (id, fence, attempt, crashes, ran_ms, result)
-), ${deleteMatching('id, fence, claimed_at, worker')}, into_finished AS (
-  INSERT INTO :schema.finished (id, finished_at, started_at, fence, attempt, crashes, ending, worker, result)
-  SELECT gone.id, moment.now, coalesce(moment.now - outcome.ran_ms * interval '1 millisecond', gone.claimed_at), gone.fence,
-         coalesce(outcome.attempt, 1), coalesce(outcome.crashes, 0), 'succeeded', gone.worker, outcome.result
-    FROM gone
-    JOIN outcome ON outcome.id = gone.id AND outcome.fence = gone.fence
-   CROSS JOIN moment
-), announced AS (
-  INSERT INTO :schema.link_checks (job)
-  SELECT gone.id FROM gone WHERE ${hasLinks('gone.id', '$8')}
-  RETURNING job
-)${freed}
-SELECT count(*)::text AS count, NULL AS settled, NULL AS cancelled, (SELECT json_agg(job) FROM announced)::text AS parents
-  FROM gone`
-
-const SETTLE_SUCCEEDED = statement('settle_succeeded', settleSucceededSql(''))
-const SETTLE_SUCCEEDED_KEYED = statement(
-  'settle_succeeded_keyed',
-  settleSucceededSql(`, freed AS (
-  DELETE FROM :schema.keys
-   WHERE keys.id = ANY (ARRAY(SELECT id FROM gone WHERE id = ANY ($9::uuid[])))
-     AND keys.expires_at IS NULL
-)`),
+// A job may die of an error of an earlier attempt: too old for another attempt, or its limit was lowered meanwhile.
+const LAST_ERRORS = statement(
+  'last_errors',
+  `
+SELECT asked.id::text, last.error::text
+  FROM pg_catalog.unnest($1::uuid[]) AS asked (id)
+ CROSS JOIN LATERAL (
+   SELECT attempts.error FROM :schema.attempts WHERE attempts.id = asked.id ORDER BY attempts.fence DESC LIMIT 1
+ ) AS last`,
 )
 
-/** True for a job that `settleSucceeded` can settle. */
-export function hasSucceeded({ settlement, error }: SettledJob): boolean {
-  return settlement.state === 'succeeded' && error === null
-}
-
-/** Settles jobs that have succeeded. The answer is that of `settleAny`, except that it never lists which ones were settled. */
-export function settleSucceeded(db: Database, jobs: readonly SettledJob[], isInTransaction: boolean): Call {
-  const column = columnsOf(jobs)
-  const keyed = jobs.filter(({ idempotencyKey }) => idempotencyKey !== null).map(({ id }) => id)
-  const values = [
-    db.now(),
-    plainArrayOf(jobs.map(({ id }) => id)),
-    plainArrayOf(jobs.map(({ fence }) => fence)),
-    column(({ settlement }) => settlement.attempt, 1),
-    column(({ settlement }) => settlement.crashes, 0),
-    arrayOf(jobs.map(({ ranMs }) => ranMs)),
-    column(({ result }) => result, null),
-    isInTransaction,
-  ]
-  return keyed.length === 0 ? [SETTLE_SUCCEEDED, values] : [SETTLE_SUCCEEDED_KEYED, [...values, plainArrayOf(keyed)]]
+/** The fingerprints of the errors of jobs that die. */
+export async function fingerprints(send: Send, jobs: readonly SettledJob[]): Promise<ReadonlyMap<SettledJob, string>> {
+  const dying = jobs.filter(({ settlement }) => settlement.state === 'dead')
+  const silent = dying.filter(({ error }) => error === null)
+  const rows = silent.length > 0 ? await send(LAST_ERRORS, [arrayOf(silent.map(({ id }) => id))]) : []
+  const earlier = new Map(rows.map(([id, error]) => [id!, readJson(error) as StoredError]))
+  return new Map(dying.map((job) => [job, fingerprint(job.error ?? earlier.get(job.id) ?? null)]))
 }

@@ -1,0 +1,93 @@
+// What a worker knows of its queues that have flow control. It claims from them for idle slots only: a job that waited here would hold a
+// slot of its group and limits. ◄── fetcher.ts
+
+import type { Emit } from '../core/events.js'
+import type { FlowState } from '../core/flow/views.js'
+import type { Claim } from '../core/job-store.js'
+import type { Ports } from '../core/ports.js'
+import type { WorkerSettings } from './options.js'
+import type { Share } from './shares.js'
+import type { Slots } from './slots.js'
+
+const IDLE_PART = 4
+
+/** What it needs of the worker. */
+export interface FlowQueuesDeps {
+  readonly slots: Pick<Slots, 'idle'>
+  readonly settings: Pick<WorkerSettings, 'concurrency'>
+  readonly emit: Emit
+  readonly ports: Pick<Ports, 'clock'>
+}
+
+/** How often a queue whose jobs wait is told about. */
+const HELD_EVERY_MS = 10_000
+
+/** The queues of one worker whose claims said that they have flow control. */
+export class FlowQueues {
+  readonly #deps: FlowQueuesDeps
+  readonly #states = new Map<string, FlowState>()
+  readonly #toldMs = new Map<string, number>()
+  #wantsSlot = false
+
+  constructor(deps: FlowQueuesDeps) {
+    this.#deps = deps
+  }
+
+  /** What each said last. */
+  get states(): ReadonlyMap<string, FlowState> {
+    return this.#states
+  }
+
+  /** How long until one of them may have a job, if none says that it has one now. */
+  get waitMs(): number | null {
+    const times = [...this.#states.values()].flatMap(({ waitMs }) => (waitMs === null ? [] : [waitMs]))
+    return times.length === 0 ? null : Math.min(...times)
+  }
+
+  /** Why to claim: a slot is idle and one of them may have a job for it. While a good part of the slots is idle there is nothing to wait
+   *  for (`backlog`). A slot or two wait for others (`wake`, which is paced), so that not every job takes a claim. */
+  wantsClaim(): 'backlog' | 'wake' | null {
+    const idle = this.#wantsSlot ? this.#deps.slots.idle() : 0
+    if (idle === 0) return null
+    return idle * IDLE_PART >= this.#deps.settings.concurrency ? 'backlog' : 'wake'
+  }
+
+  beginRound(): void {
+    this.#wantsSlot = false
+  }
+
+  /** Cuts the shares of these queues down to the idle slots. Queues that get nothing because the others took those are asked next, if these
+   *  have nothing; without any idle slot, when there is one. */
+  cap(shares: readonly Share[]): { readonly asked: readonly Share[]; readonly done: ReadonlySet<string> } {
+    const asked: Share[] = []
+    const done = new Set<string>()
+    let idle = this.#deps.slots.idle()
+    const hasIdle = idle > 0
+    for (const { queue, limit } of shares) {
+      const isFlow = this.#states.has(queue)
+      const capped = isFlow ? Math.min(limit, idle) : limit
+      if (isFlow) idle -= capped
+      if (capped > 0) asked.push({ queue, limit: capped })
+      else if (limit > 0 && !hasIdle) this.#wantsSlot = true
+      if (capped > 0 || (limit > 0 && !hasIdle)) done.add(queue)
+    }
+    return { asked, done }
+  }
+
+  /** Keeps what a claim said. */
+  learn(flow: Claim['flow']): void {
+    for (const state of flow ?? []) {
+      this.#states.set(state.queue, state)
+      if (state.more) this.#wantsSlot = true
+      for (const limit of state.probed ?? []) this.#deps.emit({ name: 'breaker.probed', limit })
+      if (!state.more && state.waitMs !== null) this.#tellHeld(state.queue, state.waitMs)
+    }
+  }
+
+  #tellHeld(queue: string, waitMs: number): void {
+    const nowMs = this.#deps.ports.clock.monotonic()
+    if (nowMs - (this.#toldMs.get(queue) ?? Number.NEGATIVE_INFINITY) < HELD_EVERY_MS) return
+    this.#toldMs.set(queue, nowMs)
+    this.#deps.emit({ name: 'job.held', queue, waitMs })
+  }
+}
