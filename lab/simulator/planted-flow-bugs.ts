@@ -53,8 +53,8 @@ export const FLOW_BUGS: readonly PlantedBug[] = [
     'core/flow/rate.js',
     ['I11'],
     [
-      'return Math.max(emptyAtMs, nowMs - (rate.burst * rate.perMs) / rate.limit)',
-      'return Math.max(emptyAtMs, nowMs - (3 * rate.burst * rate.perMs) / rate.limit)',
+      'price > 0 ? Math.max(current, nowMs - fillMs(rate)) : current',
+      'price > 0 ? Math.max(current, nowMs - 3 * fillMs(rate)) : current',
     ],
   ),
   bug(
@@ -69,7 +69,7 @@ export const FLOW_BUGS: readonly PlantedBug[] = [
     ['I11'],
     ['entry.notBeforeMs = Math.max(entry.notBeforeMs, untilMs);', ';'],
   ),
-  bug('a group that naps is never woken', CLAIM, FORGOTTEN, ['if (atMs > nowMs)', 'if (true)']),
+  bug('a group that naps is never woken', CLAIM, FORGOTTEN, ['if (atMs > nowMs && atMs <= nowMs + NAP_MAX_MS)', 'if (true)']),
   // Order.
   bug(
     'an ordered group does not look at its other tracks',
