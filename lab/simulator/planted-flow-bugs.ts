@@ -69,7 +69,10 @@ export const FLOW_BUGS: readonly PlantedBug[] = [
     ['I11'],
     ['entry.notBeforeMs = Math.max(entry.notBeforeMs, untilMs);', ';'],
   ),
-  bug('a group that naps is never woken', CLAIM, FORGOTTEN, ['if (atMs > nowMs && atMs <= nowMs + NAP_MAX_MS)', 'if (true)']),
+  bug('a group that naps is never woken', CLAIM, FORGOTTEN, [
+    'if (atMs > nowMs && atMs <= nowMs + NAP_MAX_MS)',
+    'if (true)',
+  ]),
   // Order.
   bug(
     'an ordered group does not look at its other tracks',
