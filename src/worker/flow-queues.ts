@@ -1,5 +1,6 @@
-// What a worker knows of its queues that have flow control. It claims from them for idle slots only: a job that waited here would hold a
-// slot of its group and limits. ◄── fetcher.ts
+// What a worker knows of its queues that have flow control. A job that waits here holds a slot of its group and limits, so the worker claims
+// from them for idle slots. Beyond these it claims only from a queue that said that it has more, so that no limit keeps others from starting,
+// and only what starts within milliseconds. ◄── fetcher.ts
 
 import type { Emit } from '../core/events.js'
 import type { FlowState } from '../core/flow/views.js'
@@ -10,10 +11,12 @@ import type { Share } from './shares.js'
 import type { Slots } from './slots.js'
 
 const IDLE_PART = 4
+// About as long as the claim takes that brings the next ones.
+const AHEAD_MS = 10
 
 /** What it needs of the worker. */
 export interface FlowQueuesDeps {
-  readonly slots: Pick<Slots, 'idle'>
+  readonly slots: Pick<Slots, 'idle' | 'ahead'>
   readonly settings: Pick<WorkerSettings, 'concurrency'>
   readonly emit: Emit
   readonly ports: Pick<Ports, 'clock'>
@@ -28,6 +31,7 @@ export class FlowQueues {
   readonly #states = new Map<string, FlowState>()
   readonly #toldMs = new Map<string, number>()
   #wantsSlot = false
+  #hasMore = false
 
   constructor(deps: FlowQueuesDeps) {
     this.#deps = deps
@@ -47,26 +51,37 @@ export class FlowQueues {
   /** Why to claim: a slot is idle and one of them may have a job for it. While a good part of the slots is idle there is nothing to wait
    *  for (`backlog`). A slot or two wait for others (`wake`, which is paced), so that not every job takes a claim. */
   wantsClaim(): 'backlog' | 'wake' | null {
+    if (this.#hasMore && this.#isWorthClaimingAhead()) return 'backlog'
     const idle = this.#wantsSlot ? this.#deps.slots.idle() : 0
     if (idle === 0) return null
     return idle * IDLE_PART >= this.#deps.settings.concurrency ? 'backlog' : 'wake'
+  }
+
+  /** Whether half of what may wait here has been started. */
+  #isWorthClaimingAhead(): boolean {
+    const { room, most } = this.#deps.slots.ahead(AHEAD_MS)
+    return room > 0 && room * 2 >= most
   }
 
   beginRound(): void {
     this.#wantsSlot = false
   }
 
-  /** Cuts the shares of these queues down to the idle slots. Queues that get nothing because the others took those are asked next, if these
+  /** Cuts the shares of these queues down to the idle slots, and what may be claimed ahead. Queues that get nothing because the others took those are asked next, if these
    *  have nothing; without any idle slot, when there is one. */
   cap(shares: readonly Share[]): { readonly asked: readonly Share[]; readonly done: ReadonlySet<string> } {
     const asked: Share[] = []
     const done = new Set<string>()
     let idle = this.#deps.slots.idle()
+    let ahead = this.#hasMore ? Math.max(0, this.#deps.slots.ahead(AHEAD_MS).room) : 0
     const hasIdle = idle > 0
     for (const { queue, limit } of shares) {
-      const isFlow = this.#states.has(queue)
-      const capped = isFlow ? Math.min(limit, idle) : limit
-      if (isFlow) idle -= capped
+      const state = this.#states.get(queue)
+      const capped = state === undefined ? limit : Math.min(limit, idle + (state.more ? ahead : 0))
+      if (state !== undefined) {
+        ahead -= Math.max(0, capped - idle)
+        idle = Math.max(0, idle - capped)
+      }
       if (capped > 0) asked.push({ queue, limit: capped })
       else if (limit > 0 && !hasIdle) this.#wantsSlot = true
       if (capped > 0 || (limit > 0 && !hasIdle)) done.add(queue)
@@ -82,6 +97,7 @@ export class FlowQueues {
       for (const limit of state.probed ?? []) this.#deps.emit({ name: 'breaker.probed', limit })
       if (!state.more && state.waitMs !== null) this.#tellHeld(state.queue, state.waitMs)
     }
+    if (flow !== undefined) this.#hasMore = [...this.#states.values()].some(({ more }) => more)
   }
 
   #tellHeld(queue: string, waitMs: number): void {

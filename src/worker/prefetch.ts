@@ -52,12 +52,12 @@ export class Prefetch {
     return this.#jobs.slice(this.#head).filter(({ phase }) => phase === 'waiting')
   }
 
-  /** How many jobs may wait here. */
-  most(): number {
+  /** How many jobs may wait here: those that are likely to start within this time. */
+  most(withinMs: number = AHEAD_MS): number {
     const { concurrency, prefetch } = this.#settings
     // Until one has ended it is not known how long jobs take.
-    if (this.#meanRanMs === null) return Math.min(prefetch, Math.max(concurrency, AHEAD_AT_FIRST))
-    return Math.min(prefetch, Math.floor((concurrency * AHEAD_MS) / Math.max(this.#meanRanMs, 0.1)))
+    const meanMs = this.#meanRanMs ?? Math.min(AHEAD_MS, (concurrency * AHEAD_MS) / AHEAD_AT_FIRST)
+    return Math.min(prefetch, Math.floor((concurrency * withinMs) / Math.max(meanMs, 0.1)))
   }
 
   /** A job has run for this long. */

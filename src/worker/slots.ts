@@ -69,17 +69,22 @@ export class Slots {
   /** Whether a claim is worth its round trip: a slot is idle, or half of what may wait has been started. */
   hasRoom(): boolean {
     const room = this.room()
-    if (room === 0) return false
     const isIdle = this.#running.length + this.#prefetch.count < this.#deps.settings.concurrency
-    return isIdle || room * 2 >= this.#prefetch.most()
+    return room > 0 && (isIdle || room * 2 >= this.#prefetch.most())
   }
 
   /** How many slots are idle with no job in hand for them. */
   idle(): number {
     if (this.#isClosed || this.#deps.unsettled.isFull) return 0
-    const { settings, table } = this.#deps
-    const free = settings.concurrency - this.#running.length - this.#prefetch.count - this.#reserved
-    return Math.max(0, Math.min(free, table.room - this.#reserved))
+    const free = this.#deps.settings.concurrency - this.#running.length - this.#prefetch.count - this.#reserved
+    return Math.max(0, Math.min(free, this.#deps.table.room - this.#reserved))
+  }
+
+  /** How many jobs may be claimed beyond the idle slots if they are to start within this time, and how many such jobs may wait. */
+  ahead(withinMs: number): { readonly room: number; readonly most: number } {
+    const most = this.#prefetch.most(withinMs)
+    const free = this.#deps.settings.concurrency - this.#running.length - this.#reserved
+    return { room: Math.min(this.room(), free + most - this.#prefetch.count) - this.idle(), most }
   }
 
   /** Keeps idle slots for jobs that are on their way, or frees them again with a negative count. */
@@ -130,13 +135,12 @@ export class Slots {
   }
 
   #start(held: HeldJob): void {
-    const { scope } = this.#deps
     held.phase = 'starting'
     held.place = this.#running.length
     this.#running.push(held)
     this.startClock(held)
     this.#listOf(held).left()
-    if (held.crashes === 0) runJob(held, scope)
+    if (held.crashes === 0) runJob(held, this.#deps.scope)
     else this.#suspects.start(held)
   }
 
@@ -189,13 +193,9 @@ export class Slots {
     return this.inHand().filter((held) => names.has(leaseName(held)))
   }
 
-  /** All jobs in hand, waiting and running. */
+  /** All jobs in hand: first those that run, then those that wait. */
   inHand(): HeldJob[] {
-    return [...this.#running, ...this.#waiting()]
-  }
-
-  #waiting(): HeldJob[] {
-    return [...this.#prefetch.all(), ...this.#suspects.all()]
+    return [...this.#running, ...this.#prefetch.all(), ...this.#suspects.all()]
   }
 
   /** Releases jobs that have waited too long for a slot here. */
@@ -213,7 +213,7 @@ export class Slots {
   /** Admits no more jobs, and releases those that wait. */
   close(): void {
     this.#isClosed = true
-    for (const held of this.#waiting()) this.#release(held)
+    for (const held of this.inHand().slice(this.#running.length)) this.#release(held)
   }
 
   /** Resolves when no job waits or runs. */

@@ -120,9 +120,9 @@ describe('claims', () => {
     await worker.start()
     await stage.clock.advance(10)
     // The first claim could not know; what it brought beyond the slots is given back in time.
-    for (let round = 0; round < 20; round++) {
+    for (let round = 0; round < 8; round++) {
       for (const door of doors.splice(0)) door.open()
-      await stage.clock.advance(10)
+      await stage.clock.advance(50)
     }
 
     const { running } = await stage.store.stats(QUEUE)
@@ -130,6 +130,64 @@ describe('claims', () => {
     for (const door of doors) door.open()
     await worker.stop()
   })
+
+  test('short jobs are claimed ahead from a queue whose limit lets more start', async () => {
+    const stage = openStage()
+    await setFlow(stage, { concurrency: 500 })
+    await enqueueMany(stage, 400)
+    let done = 0
+
+    await runFor(stage, () => void done++, 1_000, { concurrency: 4, claimBatch: 100 })
+
+    expect(done).toBe(400)
+    // 100 claims of four jobs, if they were claimed for idle slots only.
+    expect(stage.calls('claim')).toBeLessThan(40)
+  })
+
+  test('jobs that take long are not claimed ahead, however many may start', async () => {
+    const stage = openStage()
+    await setFlow(stage, { concurrency: 500 })
+    await enqueueMany(stage, 100)
+
+    const waiting = await waitingInHand(stage, { ranMs: 100, concurrency: 4, warmUpMs: 1_500 })
+
+    expect(waiting).toBe(0)
+  })
+
+  test('no job is claimed ahead from a queue whose limit is full', async () => {
+    const stage = openStage()
+    await stage.store.setLimit('api', { ...NO_LIMIT, concurrency: 4 }, 'ada')
+    await enqueueMany(stage, 200, limitedBy('api'))
+
+    const waiting = await waitingInHand(stage, { ranMs: 4, concurrency: 4, warmUpMs: 200 })
+
+    expect(waiting).toBe(0)
+  })
+
+  /** The most jobs that a worker had claimed and not started, once it knew the queue. */
+  async function waitingInHand(
+    stage: Stage,
+    { ranMs, concurrency, warmUpMs }: { ranMs: number; concurrency: number; warmUpMs: number },
+  ): Promise<number> {
+    let started = 0
+    let most = 0
+    const run = async () => {
+      started++
+      await new Promise<void>((resolve) => stage.ports.timers.after(ranMs, resolve))
+    }
+    const worker = stage.worker({ handlers: [work(run)], concurrency, prefetch: 50 })
+    await worker.start()
+    await stage.clock.advance(warmUpMs)
+    for (let step = 0; step < 50; step++) {
+      await stage.clock.advance(ranMs / 4)
+      const claimed = stage.heard('job.claimed').reduce((sum, { count }) => sum + count, 0)
+      most = Math.max(most, claimed - started)
+    }
+    const stopped = worker.stop()
+    await stage.clock.advance(1_000)
+    await stopped
+    return most
+  }
 
   test('a free slot is used when a limited queue has more jobs', async () => {
     const stage = openStage()

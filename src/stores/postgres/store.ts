@@ -78,6 +78,14 @@ export function composeStore({
   const flowSweep = newFlowSweep()
   const knownQueues = new KnownQueues(db, queuesMax)
   const ready = (queue: string) => wakeUps.ready(queue)
+  /** Wakes each queue once for all jobs of one settlement, however many of them made room in it. */
+  const readyAfter = (jobs: number) => {
+    const woken = new Set<string>()
+    return (queue: string) => {
+      if (!woken.has(queue)) wakeUps.ready(queue, jobs)
+      woken.add(queue)
+    }
+  }
   const by = (purpose: Purpose): Send => {
     return (sql, values) => db.send(purpose, sql, values)
   }
@@ -117,7 +125,7 @@ export function composeStore({
         return results
       }
       if (onlyExpired) return settle(db, oneByOne(upkeep), jobs, { onlyExpired, onReady: ready, onEnded })
-      return settling.settle(jobs, ready)
+      return settling.settle(jobs, readyAfter(jobs.length))
     },
 
     async promote(limit) {

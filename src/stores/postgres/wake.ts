@@ -57,8 +57,8 @@ export class WakeUps {
   }
 
   /** Jobs became ready in a queue. Listeners here are notified immediately, other processes soon. */
-  ready(queue: string): void {
-    this.#announce(queue, { jobs: 1, isOwnEnqueue: false })
+  ready(queue: string, jobs = 1): void {
+    this.#announce(queue, { jobs, isOwnEnqueue: false })
   }
 
   /** An enqueue of this process wrote ready jobs into a queue. */
