@@ -38,10 +38,10 @@ export class ClaimQueues {
   }
 
   /** Keeps what a claim found; answers with the queues that may have more. */
-  learn(asked: readonly Share[], { jobs, flow }: Claim): readonly string[] {
-    this.flow.learn(flow)
-    noteDry(this.#dry, asked, jobs)
-    return stillFull(asked, jobs, this.flow.states)
+  learn(asked: readonly Share[], claim: Claim): readonly string[] {
+    this.flow.learn(claim)
+    noteDry(this.#dry, asked, claim.jobs)
+    return stillFull(asked, claim.jobs, this.flow.states)
   }
 }
 

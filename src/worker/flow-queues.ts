@@ -1,6 +1,6 @@
 // What a worker knows of its queues that have flow control. A job that waits here holds a slot of its group and limits, so the worker claims
-// from them for idle slots. Beyond these it claims only from a queue that said that it has more, so that no limit keeps others from starting,
-// and only what starts within milliseconds. ◄── fetcher.ts
+// from them for idle slots. Beyond these it claims only what starts within milliseconds, from a queue that has more jobs that may start, and
+// only while these name no limits: other queues share those, and a breaker must not find jobs in hand when it opens. ◄── fetcher.ts
 
 import type { Emit } from '../core/events.js'
 import type { FlowState } from '../core/flow/views.js'
@@ -31,7 +31,8 @@ export class FlowQueues {
   readonly #states = new Map<string, FlowState>()
   readonly #toldMs = new Map<string, number>()
   #wantsSlot = false
-  #hasMore = false
+  /** The queues of which jobs may be claimed ahead. */
+  readonly #plentiful = new Set<string>()
 
   constructor(deps: FlowQueuesDeps) {
     this.#deps = deps
@@ -51,7 +52,7 @@ export class FlowQueues {
   /** Why to claim: a slot is idle and one of them may have a job for it. While a good part of the slots is idle there is nothing to wait
    *  for (`backlog`). A slot or two wait for others (`wake`, which is paced), so that not every job takes a claim. */
   wantsClaim(): 'backlog' | 'wake' | null {
-    if (this.#hasMore && this.#isWorthClaimingAhead()) return 'backlog'
+    if (this.#plentiful.size > 0 && this.#isWorthClaimingAhead()) return 'backlog'
     const idle = this.#wantsSlot ? this.#deps.slots.idle() : 0
     if (idle === 0) return null
     return idle * IDLE_PART >= this.#deps.settings.concurrency ? 'backlog' : 'wake'
@@ -67,18 +68,18 @@ export class FlowQueues {
     this.#wantsSlot = false
   }
 
-  /** Cuts the shares of these queues down to the idle slots, and what may be claimed ahead. Queues that get nothing because the others took those are asked next, if these
-   *  have nothing; without any idle slot, when there is one. */
+  /** Cuts the shares of these queues down to the idle slots and what may be claimed ahead. Queues that get nothing because the others took
+   *  those are asked next, if these have nothing; without any idle slot, when there is one. */
   cap(shares: readonly Share[]): { readonly asked: readonly Share[]; readonly done: ReadonlySet<string> } {
     const asked: Share[] = []
     const done = new Set<string>()
     let idle = this.#deps.slots.idle()
-    let ahead = this.#hasMore ? Math.max(0, this.#deps.slots.ahead(AHEAD_MS).room) : 0
+    let ahead = this.#plentiful.size > 0 ? Math.max(0, this.#deps.slots.ahead(AHEAD_MS).room) : 0
     const hasIdle = idle > 0
     for (const { queue, limit } of shares) {
-      const state = this.#states.get(queue)
-      const capped = state === undefined ? limit : Math.min(limit, idle + (state.more ? ahead : 0))
-      if (state !== undefined) {
+      const isFlow = this.#states.has(queue)
+      const capped = isFlow ? Math.min(limit, idle + (this.#plentiful.has(queue) ? ahead : 0)) : limit
+      if (isFlow) {
         ahead -= Math.max(0, capped - idle)
         idle = Math.max(0, idle - capped)
       }
@@ -90,14 +91,16 @@ export class FlowQueues {
   }
 
   /** Keeps what a claim said. */
-  learn(flow: Claim['flow']): void {
-    for (const state of flow ?? []) {
+  learn({ flow = [], jobs }: Pick<Claim, 'flow' | 'jobs'>): void {
+    for (const state of flow) {
       this.#states.set(state.queue, state)
+      const namesLimits = jobs.some((job) => job.queue === state.queue && (job.flow?.limits.length ?? 0) > 0)
+      if (state.more && !namesLimits) this.#plentiful.add(state.queue)
+      else this.#plentiful.delete(state.queue)
       if (state.more) this.#wantsSlot = true
       for (const limit of state.probed ?? []) this.#deps.emit({ name: 'breaker.probed', limit })
       if (!state.more && state.waitMs !== null) this.#tellHeld(state.queue, state.waitMs)
     }
-    if (flow !== undefined) this.#hasMore = [...this.#states.values()].some(({ more }) => more)
   }
 
   #tellHeld(queue: string, waitMs: number): void {

@@ -154,10 +154,14 @@ describe('claims', () => {
     expect(waiting).toBe(0)
   })
 
-  test('no job is claimed ahead from a queue whose limit is full', async () => {
+  test.each([
+    ['that names a limit, which others share', { ...NO_LIMIT, concurrency: 100 }, {}],
+    ['of a queue whose own limit is full', NO_LIMIT, { concurrency: 4 }],
+  ])('no job is claimed ahead %s', async (_, limit, flow) => {
     const stage = openStage()
-    await stage.store.setLimit('api', { ...NO_LIMIT, concurrency: 4 }, 'ada')
-    await enqueueMany(stage, 200, limitedBy('api'))
+    await stage.store.setLimit('api', limit, 'ada')
+    await setFlow(stage, flow)
+    await enqueueMany(stage, 200, flow.concurrency === undefined ? limitedBy('api') : {})
 
     const waiting = await waitingInHand(stage, { ranMs: 4, concurrency: 4, warmUpMs: 200 })
 
