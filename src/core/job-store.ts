@@ -30,8 +30,17 @@ export interface ClaimRequest {
   readonly queues: readonly { readonly queue: string; readonly limit: number }[]
   /** The types the worker knows; jobs of others are left alone. Null takes any. */
   readonly types: readonly string[] | null
+  /** The types of which the worker runs several jobs of one group together, and how many at most. Where groups run one job at a time, a group
+   *  of which nothing runs then gives that many jobs of its first job's type in one turn (flow/contract.ts). Absent: one job of each group. */
+  readonly batches?: readonly ClaimBatch[]
   readonly worker: string
   readonly leaseMs: number
+}
+
+/** One type of a claim whose jobs a worker runs together. */
+export interface ClaimBatch {
+  readonly type: string
+  readonly max: number
 }
 
 export interface Claim {

@@ -7,7 +7,7 @@ import { draw, FULL, priceOf, startsAt, waitMsFor } from '../../core/flow/rate.j
 import type { GroupSettings, Rate } from '../../core/flow/settings.js'
 import { turnLength } from '../../core/flow/turn.js'
 import type { FlowState } from '../../core/flow/views.js'
-import { BATCH_MAX, type ClaimRequest } from '../../core/job-store.js'
+import { BATCH_MAX, type ClaimBatch, type ClaimRequest } from '../../core/job-store.js'
 import { moveBreaker } from './breakers.js'
 import { groupEntry } from './groups.js'
 import { groupOf, groupSettings, isOrdered, limitsOf, offer } from './held.js'
@@ -21,6 +21,7 @@ interface FlowRequest {
   readonly queue: string
   readonly limit: number
   readonly types: ClaimRequest['types']
+  readonly batches: readonly ClaimBatch[]
   readonly nowMs: number
   /** Leases a job. */
   readonly start: (job: Job) => void
@@ -181,10 +182,65 @@ function takeTurn(look: Look, track: Track, { group, credit, groups, share, amou
       turns.set(group, length - taken)
       return { taken, isClosed }
     }
+    if (concurrency === 1) {
+      // It is full then, until the last of them has been settled.
+      turns.delete(group)
+      return { taken: startBatch(look, batchOf(look, track, job), amount), isClosed: false }
+    }
     startJob(look, job)
-    const { priority } = job.facts
-    given.byPriority.set(priority, (given.byPriority.get(priority) ?? 0) + 1)
+    give(given, job)
   }
+}
+
+function give({ byPriority }: Given, { facts: { priority } }: Job): void {
+  byPriority.set(priority, (byPriority.get(priority) ?? 0) + 1)
+}
+
+/** Starts the first job of a batch, which may start, and as many of the others as limits and rates let. */
+function startBatch(look: Look, [first, ...others]: readonly [Job, ...Job[]], amount: number): number {
+  const { memory, queue, nowMs } = look
+  startJob(look, first)
+  let taken = 1
+  for (const job of others) {
+    const { rate } = boundsOf(look, groupOf(job))
+    const emptyAtMs = memory.groups.get(queue)?.get(groupOf(job))?.emptyAtMs ?? FULL
+    const waitMs = rate === null ? 0 : waitMsFor(rate, emptyAtMs, priceOf(rate, costOf(job)), nowMs)
+    if (taken === amount || waitMs > 0 || closedFor(look, job) !== null) break
+    startJob(look, job)
+    taken++
+  }
+  return taken
+}
+
+/** What a group of one job at a time gives in one turn: its first job, with those that the worker runs together with it. A store that would
+ *  have to pass over hundreds of others to find those may leave them out. */
+function batchOf(look: Look, { held, limits }: Track, first: Job): readonly [Job, ...Job[]] {
+  const { type } = first.facts
+  const group = groupOf(first)
+  const max = look.batches.find((batch) => batch.type === type)?.max ?? 1
+  // A job that was lost with its worker runs alone.
+  const fits = (job: Job) => job.facts.type === type && job.crashes === 0
+  if (max <= 1 || !fits(first)) return [first]
+  const others = held.get(group)!.values.filter((job) => job !== first)
+  if (!isOrdered(look.memory, look.queue, group)) return firstsOf(look, first, others.filter(fits), max)
+  const end = others.findIndex((job) => !fits(job) || isPreceded(look, job, limits))
+  return [first, ...others.slice(0, Math.min(end === -1 ? max : end, max - 1))]
+}
+
+/** A job and those that come after it, `max` together. */
+function firstsOf(look: Look, first: Job, others: readonly Job[], max: number): readonly [Job, ...Job[]] {
+  const given: Given = { quarter: Math.ceil(max / 4), byPriority: new Map() }
+  give(given, first)
+  const batch: [Job, ...Job[]] = [first]
+  let left = others
+  while (batch.length < max) {
+    const next = firstOf(look, left, given)
+    if (next === undefined) break
+    batch.push(next)
+    give(given, next)
+    left = left.filter((job) => job !== next)
+  }
+  return batch
 }
 
 /** What a turn has given of each priority. Age counts for the first quarter of the turn that each of them gives: however long its jobs

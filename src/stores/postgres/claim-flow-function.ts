@@ -9,6 +9,7 @@
 // What was decided is written by a few statements at the end of a round. Nothing is counted between claims: what runs is read from the
 // index of running, up to the concurrency asked for. ◄── claim-flow.ts
 
+import { type ClaimFlowParts, WITH_BATCHES, WITHOUT_BATCHES } from './claim-flow-batches.js'
 import { COUNT_STARTS, FIRST_PLAIN, lookAtLimits, move, start, TAKE_ONE_EACH } from './claim-flow-parts.js'
 import { IN_TURN } from './claim-flow-turns.js'
 
@@ -16,7 +17,7 @@ const NO_JOB = `SELECT NULL::uuid, NULL::bigint, NULL::text, NULL::smallint, NUL
                         NULL::float8, NULL::json, NULL::json, NULL::float8, v_now_ms`
 
 /** Reads what holds for the queue: its tracks and limits, each limit locked, and what they leave. */
-const LOOK_AT_QUEUE = `
+const lookAtQueue = ({ unlessBatches }: ClaimFlowParts): string => `
   -- Tests give a time. Who may not set limits cannot: it would take the tokens of tomorrow, and leave a bucket that is empty for years.
   IF p_now IS NOT NULL AND NOT has_table_privilege(session_user, ':schema.limits', 'INSERT') THEN p_now := NULL; END IF;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -95,7 +96,7 @@ const LOOK_AT_QUEUE = `
     SELECT nextval(':schema.positions') * 65536, due.track, due.group_name FROM due;
   END IF;
   v_is_one := (f.ordered OR f.concurrency = 1) AND f.rate_limit IS NULL AND f.aging_ms IS NULL AND NOT v_by_cost
-              AND NOT EXISTS (SELECT FROM :schema.groups WHERE groups.queue = p_queue);`
+              AND NOT EXISTS (SELECT FROM :schema.groups WHERE groups.queue = p_queue)${unlessBatches};`
 
 /** The plain jobs of the queue. */
 const PLAIN = `
@@ -139,7 +140,7 @@ const ROUND_OF_ONE = `${COUNT_STARTS}
           END IF;`
 
 /** One round of any groups. */
-const ROUND_OF_ANY = `${COUNT_STARTS}
+const roundOfAny = ({ findBatch, endOfRate, endBatch }: ClaimFlowParts): string => `${COUNT_STARTS}
           FOR c IN ${IN_TURN} LOOP
             IF c.group_name IS NULL THEN
               v_gone := c.places;
@@ -148,7 +149,7 @@ const ROUND_OF_ANY = `${COUNT_STARTS}
             END IF;
             v_known := coalesce(cardinality(c.heads), 0);
             v_taken := 0;
-            v_bucket := c.empty_at;
+            v_bucket := c.empty_at;${findBatch}
             IF c.rate_limit IS NULL AND c.costs IS NULL AND (c.not_before > v_now_ms) IS NOT TRUE THEN
               -- As many as surely may go in one step. What the next one waits for is found out below.
               v_taken := greatest(0, least(c.free, v_known, c.length, v_amount - v_round, v_cap));
@@ -178,13 +179,13 @@ const ROUND_OF_ANY = `${COUNT_STARTS}
                 v_end := CASE WHEN c.seen > v_known THEN 'last' ELSE 'off' END;
                 EXIT;
               ELSIF v_wait > 0 THEN
-                v_end := 'nap';
+                v_end := ${endOfRate};
                 EXIT;
               ELSIF v_taken = c.length THEN
                 v_end := 'last';
                 v_is_full := true;                               -- it has more, which only another round can look at
                 EXIT;
-              END IF;${lookAtLimits('v_price')}
+              END IF;${lookAtLimits('v_price')}${endBatch}
               IF v_closed > v_now_ms THEN
                 v_soonest := least(v_soonest, v_closed);
                 v_is_shut := true;
@@ -288,14 +289,14 @@ const FINISH = `
                                    nextval(':schema.positions') * 65536)::text))
                             FROM unnest(v_all) AS asked (track)) END;`
 
-export const CLAIM_FLOW: string = `
+const claimFlow = (parts: ClaimFlowParts): string => `
 -- Its name has its version: processes of two versions may run side by side. The last row has no id and says what was left.
-CREATE FUNCTION :schema.claim_flow_15(p_now timestamptz, p_queue text, p_amount integer, p_types text[], p_lease_ms float8, p_worker text,
-                                      p_tracks integer[], p_floors bigint[])
+CREATE FUNCTION :schema.claim_flow_${parts.number}(p_now timestamptz, p_queue text, p_amount integer, p_types text[], p_lease_ms float8, p_worker text,
+                                      p_tracks integer[], p_floors bigint[]${parts.parameters})
   RETURNS TABLE (id uuid, fence bigint, type text, priority smallint, attempt smallint, crashes smallint, payload json, version smallint,
                  created_ms float8, options json, tags json, waited_ms float8, now_ms float8, more boolean, wait_ms float8, took uuid[],
                  settings json, probed text[], floors json)
-  LANGUAGE plpgsql
+  LANGUAGE plpgsql${parts.attributes}
   SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -361,8 +362,8 @@ DECLARE
   v_soonest  float8 := 'Infinity';
   v_probed   text[] := '{}';
   v_n        integer;
-  v_i        integer;
-BEGIN${LOOK_AT_QUEUE}
+  v_i        integer;${parts.variables}
+BEGIN${lookAtQueue(parts)}
 
   FOR v_pass IN 1..2 LOOP
     FOR v_place IN 1..cardinality(v_turns) LOOP
@@ -394,7 +395,7 @@ ${PLAIN}
         v_base := NULL;
         v_is_full := false;
         IF v_is_one THEN${ROUND_OF_ONE}
-        ELSE${ROUND_OF_ANY}
+        ELSE${roundOfAny(parts)}
         END IF;
 ${WRITE_ROUND}
         v_left := v_left - v_round;
@@ -416,5 +417,11 @@ ${FINISH}
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION :schema.claim_flow_15(timestamptz, text, integer, text[], float8, text, integer[], bigint[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION :schema.claim_flow_${parts.number}(timestamptz, text, integer, text[], float8, text, integer[], bigint[]${parts.parameterTypes}) FROM PUBLIC;
 `
+
+/** The function of migration 15, for processes of the version before. */
+export const CLAIM_FLOW_15: string = claimFlow(WITHOUT_BATCHES)
+
+/** The function that this version calls. */
+export const CLAIM_FLOW_18: string = claimFlow(WITH_BATCHES)

@@ -23,7 +23,7 @@ export const CLAIM_FLOW: Statement = statement(
   'claim_flow',
   `
 SELECT ${COLUMNS}
-  FROM :schema.claim_flow_15($1::timestamptz, $2, $3::integer, $4::text[], $5::float8, $6, $7::integer[], $8::bigint[])`,
+  FROM :schema.claim_flow_18($1::timestamptz, $2, $3::integer, $4::text[], $5::float8, $6, $7::integer[], $8::bigint[], $9::text[], $10::integer[])`,
 )
 
 /** The same, which waits for locks for PATIENCE_MS and not for the two seconds of its connection. */
@@ -31,12 +31,12 @@ const CLAIM_FLOW_BRIEFLY: Statement = statement(
   'claim_flow_briefly',
   `
 WITH patience AS MATERIALIZED (
-  SELECT pg_catalog.set_config('lock_timeout', $9, true) AS ms
+  SELECT pg_catalog.set_config('lock_timeout', $11, true) AS ms
 )
 SELECT ${COLUMNS}
   FROM patience                                               -- the claim asks for it, so that it is set first
- CROSS JOIN LATERAL :schema.claim_flow_15($1::timestamptz, $2, CASE WHEN patience.ms <> '' THEN $3::integer END, $4::text[], $5::float8, $6,
-                                          $7::integer[], $8::bigint[])`,
+ CROSS JOIN LATERAL :schema.claim_flow_18($1::timestamptz, $2, CASE WHEN patience.ms <> '' THEN $3::integer END, $4::text[], $5::float8, $6,
+                                          $7::integer[], $8::bigint[], $9::text[], $10::integer[])`,
 )
 
 /** How long to wait for the locks of a queue while others wait for this claim: jobs that it has leased already, or the other queues of a worker
@@ -142,10 +142,11 @@ export class Claims {
     { queue, limit }: ClaimRequest['queues'][number],
     isBrief: boolean,
   ): Promise<Claim> {
-    const { types, leaseMs, worker } = request
+    const { types, leaseMs, worker, batches = [] } = request
     const from = this.#floors.isOn ? this.#flowFloors.of(queue, performance.now()) : this.#flowFloors.off()
     const asked = [this.#db.now(), queue, limit, types === null ? null : arrayOf(types), leaseMs, worker]
-    const values = [...asked, ...from.values]
+    const batched = [arrayOf(batches.map(({ type }) => type)), arrayOf(batches.map(({ max }) => max))]
+    const values = [...asked, ...from.values, ...(batches.length === 0 ? [null, null] : batched)]
     const rows = isBrief
       ? await this.#db.send('claim', CLAIM_FLOW_BRIEFLY, [...values, `${PATIENCE_MS}ms`])
       : await this.#db.send('claim', CLAIM_FLOW, values)
