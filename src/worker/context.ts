@@ -65,6 +65,11 @@ export class RunContext implements JobContext, FailableContext {
     return this.#held.crashes > 0
   }
 
+  /** Its place in the order in which the worker was given its jobs. */
+  get order(): number {
+    return this.#held.order
+  }
+
   get trace(): string | null {
     return this.#held.job.trace
   }

@@ -2,12 +2,13 @@
 // the beginning of each claim; nothing is counted in between.
 
 import { afterStart, isShut } from '../../core/flow/breaker.js'
+import type { ClaimBatch } from '../../core/flow/contract.js'
 import { queueLimitName } from '../../core/flow/job-flow.js'
 import { draw, FULL, priceOf, startsAt, waitMsFor } from '../../core/flow/rate.js'
 import type { GroupSettings, Rate } from '../../core/flow/settings.js'
 import { turnLength } from '../../core/flow/turn.js'
 import type { FlowState } from '../../core/flow/views.js'
-import { BATCH_MAX, type ClaimBatch, type ClaimRequest } from '../../core/job-store.js'
+import { BATCH_MAX, type ClaimRequest } from '../../core/job-store.js'
 import { moveBreaker } from './breakers.js'
 import { groupEntry } from './groups.js'
 import { groupOf, groupSettings, isOrdered, limitsOf, offer } from './held.js'

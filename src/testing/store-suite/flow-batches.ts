@@ -1,7 +1,7 @@
 // Batches of one group where groups run one job at a time: a worker that runs several jobs together gets them in one turn.
 
+import type { ClaimBatch } from '../../core/flow/contract.js'
 import type { ClaimedJob, NewJob } from '../../core/job.js'
-import type { ClaimBatch } from '../../core/job-store.js'
 import type { Store } from '../../core/store.js'
 import { type Facts, factsFor } from './context.js'
 import {

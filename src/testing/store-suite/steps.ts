@@ -1,8 +1,9 @@
 // Steps many facts take: bring a job somewhere, and look where things stand.
 
+import type { ClaimBatch } from '../../core/flow/contract.js'
 import type { ClaimedJob, NewJob, SettledJob } from '../../core/job.js'
 import type { JobFilter } from '../../core/job-filter.js'
-import { BATCH_MAX, type ClaimBatch, type ClaimRequest } from '../../core/job-store.js'
+import { BATCH_MAX, type ClaimRequest } from '../../core/job-store.js'
 import { PAGE_MAX } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
 import type { Store } from '../../core/store.js'
