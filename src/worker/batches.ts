@@ -10,6 +10,8 @@ import type { Isolation } from './isolation.js'
 interface BatchContext extends JobContext {
   /** Whether the job was lost with a worker before. */
   readonly isSuspect?: boolean
+  /** How many jobs of its group were claimed with it as one batch, if it was. */
+  readonly batch?: number | undefined
   /** Its place in the order in which this worker was given its jobs. */
   readonly order?: number
 }
@@ -48,12 +50,22 @@ function gathered(handler: Handler, { timers }: Ports): Handler {
   if (batch === undefined) return handler
   const { max, lingerMs, sameGroup, run } = batch
   const gatherings = new Map<string | null, Gathering>()
+  const turns = new Map<string | null, Promise<void>>()
 
+  // A group that runs one job at a time gave these as one batch. Some of it may come late, from a slow schema or for want of a slot: that
+  // part follows the first, and does not run beside it.
+  const runInTurn = (key: string | null, calls: readonly Call[]) => {
+    const before = turns.get(key)
+    const turn = before === undefined ? runBatch(run, calls) : before.then(() => runBatch(run, calls))
+    turns.set(key, turn)
+    void turn.then(() => turns.get(key) === turn && turns.delete(key))
+  }
   const flush = (key: string | null) => {
-    const gathering = gatherings.get(key)
+    const { calls, timer } = gatherings.get(key)!
     gatherings.delete(key)
-    gathering?.timer.cancel()
-    if (gathering !== undefined) void runBatch(run, gathering.calls)
+    timer.cancel()
+    if (calls.some(({ job }) => job.ctx.batch !== undefined)) runInTurn(key, calls)
+    else void runBatch(run, calls)
   }
   const gather: HandlerFunction<unknown> = (payload, ctx: BatchContext) =>
     new Promise((resolve, reject) => {
@@ -63,11 +75,12 @@ function gathered(handler: Handler, { timers }: Ports): Handler {
         void runBatch(run, [call])
         return
       }
-      const key = sameGroup ? ctx.group : null
+      const key = sameGroup && ctx.group !== null ? `${ctx.queue} ${ctx.group}` : null
       const gathering = gatherings.get(key) ?? { calls: [], timer: timers.after(lingerMs, () => flush(key)) }
       gatherings.set(key, gathering)
       gathering.calls.push(call)
-      if (gathering.calls.length >= max) flush(key)
+      // Nothing more of a group comes that gave a batch.
+      if (gathering.calls.length >= Math.min(max, ctx.batch ?? max)) flush(key)
     })
   return { ...handler, run: gather as HandlerFunction<never> }
 }

@@ -235,8 +235,7 @@ export class Fetcher {
     const { store, settings, slots, storeTime, workerId } = this.#deps
     const sentMs = this.#nowMs()
     const asked = shares.reduce((sum, { limit }) => sum + limit, 0)
-    const { leaseMs } = settings
-    const answer = store.claim({ queues: shares, ...this.#queues.wanted, worker: workerId, leaseMs })
+    const answer = store.claim({ queues: shares, ...this.#queues.wanted, worker: workerId, leaseMs: settings.leaseMs })
     // What the claim before this one brought runs while the store looks for more.
     slots.pump()
     const claim = await answer

@@ -21,7 +21,7 @@
 // job and, if nothing of the group runs, those of the same type that come next, up to `max`, the room of the claim, its limits and its
 // rates, of which each takes its token. In an ordered group the batch ends before the first job of another type or set of limits; in others
 // those are passed over, though a store may give up after a few hundred. A job that was lost with its worker (`crashes`) is given alone. The
-// group is busy until the last of them is settled. The jobs of a batch follow each other in the answer.
+// group is busy until the last of them is settled. The jobs of a batch follow each other in the answer, each with `batch`.
 //
 // settle: The slots of the job in its group and limits are free with the same commit, and the queues with jobs that may have waited for
 // them are woken. No settlement waits for a group or a limit. In an ordered group a job that was released or is due again comes before

@@ -26,6 +26,8 @@ interface FlowRequest {
   readonly nowMs: number
   /** Leases a job. */
   readonly start: (job: Job) => void
+  /** Says of jobs that were leased that they are one batch. */
+  readonly mark: (batch: readonly Job[]) => void
 }
 
 /** One claim of one queue. */
@@ -201,16 +203,17 @@ function give({ byPriority }: Given, { facts: { priority } }: Job): void {
 function startBatch(look: Look, [first, ...others]: readonly [Job, ...Job[]], amount: number): number {
   const { memory, queue, nowMs } = look
   startJob(look, first)
-  let taken = 1
+  const taken = [first]
   for (const job of others) {
     const { rate } = boundsOf(look, groupOf(job))
     const emptyAtMs = memory.groups.get(queue)?.get(groupOf(job))?.emptyAtMs ?? FULL
     const waitMs = rate === null ? 0 : waitMsFor(rate, emptyAtMs, priceOf(rate, costOf(job)), nowMs)
-    if (taken === amount || waitMs > 0 || closedFor(look, job) !== null) break
+    if (taken.length === amount || waitMs > 0 || closedFor(look, job) !== null) break
     startJob(look, job)
-    taken++
+    taken.push(job)
   }
-  return taken
+  if (taken.length > 1) look.mark(taken)
+  return taken.length
 }
 
 /** What a group of one job at a time gives in one turn: its first job, with those that the worker runs together with it. A store that would

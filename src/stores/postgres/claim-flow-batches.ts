@@ -10,6 +10,10 @@ export interface ClaimFlowParts {
   readonly parameterTypes: string
   readonly attributes: string
   readonly variables: string
+  /** The column that says which jobs are of batches; in rows of jobs; in the last row. */
+  readonly column: string
+  readonly noBatches: string
+  readonly batched: string
   /** Of the condition for groups of one job at a time to be taken in one step. */
   readonly unlessBatches: string
   /** Finds the batch of the group at hand, if there is one. */
@@ -18,6 +22,8 @@ export interface ClaimFlowParts {
   readonly endOfRate: string
   /** Ends a batch that limits or the claim cut short. */
   readonly endBatch: string
+  /** Keeps what was taken as a batch. */
+  readonly keepBatch: string
 }
 
 /** One job of each group of one job at a time. */
@@ -27,10 +33,14 @@ export const WITHOUT_BATCHES: ClaimFlowParts = {
   parameterTypes: '',
   attributes: '',
   variables: '',
+  column: '',
+  noBatches: '',
+  batched: '',
   unlessBatches: '',
   findBatch: '',
   endOfRate: "'nap'",
   endBatch: '',
+  keepBatch: '',
 }
 
 // The first jobs of the group in its order, up to one that does not fit. Of jobs in other tracks none may come before it.
@@ -81,7 +91,11 @@ export const WITH_BATCHES: ClaimFlowParts = {
   v_most     integer;                    -- how many this one may have
   v_heads    tid[];
   v_head_ids uuid[];
-  v_costs    float8[];`,
+  v_costs    float8[];
+  v_batched  uuid[] := '{}';             -- the jobs that were taken in batches`,
+  column: ', batched uuid[]',
+  noBatches: ', NULL::uuid[]',
+  batched: ', v_batched',
   unlessBatches: ' AND NOT v_batches',
   findBatch: `
             v_is_batch := false;
@@ -119,4 +133,6 @@ export const WITH_BATCHES: ClaimFlowParts = {
                 v_end := 'off';                                  -- some of it runs: the group is full
                 EXIT;
               END IF;`,
+  keepBatch: `
+            IF v_is_batch AND v_taken > 1 THEN v_batched := v_batched || c.ids[1:v_taken]; END IF;`,
 }

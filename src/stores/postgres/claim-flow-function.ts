@@ -17,7 +17,7 @@ const NO_JOB = `SELECT NULL::uuid, NULL::bigint, NULL::text, NULL::smallint, NUL
                         NULL::float8, NULL::json, NULL::json, NULL::float8, v_now_ms`
 
 /** Reads what holds for the queue: its tracks and limits, each limit locked, and what they leave. */
-const lookAtQueue = ({ unlessBatches }: ClaimFlowParts): string => `
+const lookAtQueue = ({ unlessBatches, noBatches }: ClaimFlowParts): string => `
   -- Tests give a time. Who may not set limits cannot: it would take the tokens of tomorrow, and leave a bucket that is empty for years.
   IF p_now IS NOT NULL AND NOT has_table_privilege(session_user, ':schema.limits', 'INSERT') THEN p_now := NULL; END IF;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -33,7 +33,7 @@ const lookAtQueue = ({ unlessBatches }: ClaimFlowParts): string => `
   END LOOP;
   IF v_paused THEN
     v_now_ms := date_part('epoch', coalesce(p_now, clock_timestamp())) * 1000;
-    RETURN QUERY ${NO_JOB}, false, NULL::float8, v_took, v_settings, v_probed, NULL::json;
+    RETURN QUERY ${NO_JOB}, false, NULL::float8, v_took, v_settings, v_probed, NULL::json${noBatches};
     RETURN;
   END IF;
 
@@ -99,7 +99,7 @@ const lookAtQueue = ({ unlessBatches }: ClaimFlowParts): string => `
               AND NOT EXISTS (SELECT FROM :schema.groups WHERE groups.queue = p_queue)${unlessBatches};`
 
 /** The plain jobs of the queue. */
-const PLAIN = `
+const plainJobs = ({ noBatches }: ClaimFlowParts): string => `
       IF v_track = 0 THEN${COUNT_STARTS}
         v_allowed := least(v_share, v_cap);${FIRST_PLAIN}
         v_n := least(coalesce(cardinality(v_places), 0), v_allowed);
@@ -107,7 +107,7 @@ const PLAIN = `
         IF v_n > 0 THEN
           v_places := v_places[1:v_n];
           v_took := v_took || v_ids[1:v_n];
-          v_left := v_left - v_n;${start('v_n', 'v_n')}${move({ from: 'ready', track: '- f.number', group: "''", priority: 'claimed.priority' })}
+          v_left := v_left - v_n;${start('v_n', 'v_n')}${move({ from: 'ready', track: '- f.number', group: "''", priority: 'claimed.priority', noBatches })}
         END IF;
         IF v_is_over THEN${lookAtLimits('1')}
           IF v_closed > v_now_ms THEN
@@ -140,7 +140,7 @@ const ROUND_OF_ONE = `${COUNT_STARTS}
           END IF;`
 
 /** One round of any groups. */
-const roundOfAny = ({ findBatch, endOfRate, endBatch }: ClaimFlowParts): string => `${COUNT_STARTS}
+const roundOfAny = ({ findBatch, endOfRate, endBatch, keepBatch }: ClaimFlowParts): string => `${COUNT_STARTS}
           FOR c IN ${IN_TURN} LOOP
             IF c.group_name IS NULL THEN
               v_gone := c.places;
@@ -206,7 +206,7 @@ const roundOfAny = ({ findBatch, endOfRate, endBatch }: ClaimFlowParts): string 
               v_round := v_round + 1;
               v_places := v_places || c.heads[v_taken];
               v_took := v_took || c.ids[v_taken];
-            END LOOP;
+            END LOOP;${keepBatch}
             IF c.rate_limit IS NOT NULL AND v_taken > 0 THEN
               v_rated := v_rated || c.group_name;
               v_buckets := v_buckets || v_bucket;
@@ -233,7 +233,7 @@ const FIRST_PRIORITY = `CASE WHEN f.ordered THEN coalesce((SELECT jobs.priority 
                                   ELSE claimed.priority END`
 
 /** Writes what a round has decided. */
-const WRITE_ROUND = `
+const writeRound = ({ noBatches }: ClaimFlowParts): string => `
         IF cardinality(v_gone) > 0 THEN DELETE FROM :schema.arrivals WHERE arrivals.ctid = ANY (v_gone); END IF;
         IF cardinality(v_off) > 0 THEN
           DELETE FROM :schema.rotation WHERE rotation.track = v_track AND rotation.group_name = ANY (v_off);
@@ -253,11 +253,11 @@ const WRITE_ROUND = `
           SELECT p_queue, rated.name, rated.empty_at FROM unnest(v_rated, v_buckets) AS rated (name, empty_at)
               ON CONFLICT ON CONSTRAINT groups_one_for_each_name DO UPDATE SET empty_at = excluded.empty_at;
         END IF;
-        IF v_round > 0 THEN${move({ from: 'held', track: 'v_track', group: 'gone.group_name', priority: FIRST_PRIORITY })}
+        IF v_round > 0 THEN${move({ from: 'held', track: 'v_track', group: 'gone.group_name', priority: FIRST_PRIORITY, noBatches })}
         END IF;`
 
 /** Writes buckets and breakers, and answers what was left. */
-const FINISH = `
+const finish = ({ batched }: ClaimFlowParts): string => `
   FOR v_i IN 1..cardinality(v_limits) LOOP
     CONTINUE WHEN NOT v_used[v_i];
     lim := v_limits[v_i];
@@ -287,7 +287,7 @@ const FINISH = `
                                        AND arrivals.turn > coalesce(p_floors[array_position(p_tracks, asked.track)], '-9223372036854775808')
                                      ORDER BY arrivals.turn LIMIT 1),
                                    nextval(':schema.positions') * 65536)::text))
-                            FROM unnest(v_all) AS asked (track)) END;`
+                            FROM unnest(v_all) AS asked (track)) END${batched};`
 
 const claimFlow = (parts: ClaimFlowParts): string => `
 -- Its name has its version: processes of two versions may run side by side. The last row has no id and says what was left.
@@ -295,7 +295,7 @@ CREATE FUNCTION :schema.claim_flow_${parts.number}(p_now timestamptz, p_queue te
                                       p_tracks integer[], p_floors bigint[]${parts.parameters})
   RETURNS TABLE (id uuid, fence bigint, type text, priority smallint, attempt smallint, crashes smallint, payload json, version smallint,
                  created_ms float8, options json, tags json, waited_ms float8, now_ms float8, more boolean, wait_ms float8, took uuid[],
-                 settings json, probed text[], floors json)
+                 settings json, probed text[], floors json${parts.column})
   LANGUAGE plpgsql${parts.attributes}
   SET search_path = pg_catalog, pg_temp
 AS $$
@@ -381,7 +381,7 @@ BEGIN${lookAtQueue(parts)}
       CONTINUE WHEN v_is_shut;
       v_share := CASE WHEN v_pass = 1 THEN ceil(v_left::float8 / (cardinality(v_turns) - v_place + 1))::integer ELSE v_left END;
       CONTINUE WHEN v_pass = 1 AND v_share = 0;
-${PLAIN}
+${plainJobs(parts)}
 
       v_floor := coalesce(p_floors[array_position(p_tracks, v_track)], '-9223372036854775808');
       v_idle := 0;
@@ -397,7 +397,7 @@ ${PLAIN}
         IF v_is_one THEN${ROUND_OF_ONE}
         ELSE${roundOfAny(parts)}
         END IF;
-${WRITE_ROUND}
+${writeRound(parts)}
         v_left := v_left - v_round;
         v_share := v_share - v_round;
         v_idle := CASE WHEN v_round > 0 THEN 0 ELSE v_idle + 1 END;
@@ -413,7 +413,7 @@ ${WRITE_ROUND}
       END LOOP;
     END LOOP;
   END LOOP;
-${FINISH}
+${finish(parts)}
 END
 $$;
 

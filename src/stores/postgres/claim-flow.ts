@@ -16,7 +16,7 @@ import { arrayOf, type Row, readJson, readMs, type Statement, statement } from '
 import { removeJobless } from './strays.js'
 
 const COLUMNS = `id, fence, $2, type, priority, attempt, crashes, payload, version, created_ms, options, tags, settings, waited_ms, now_ms, more,
-       wait_ms, array_to_json(took), array_to_json(probed), floors`
+       wait_ms, array_to_json(took), array_to_json(probed), array_to_json(batched), floors`
 
 /** Exported for the test that counts the pages it reads. */
 export const CLAIM_FLOW: Statement = statement(
@@ -172,7 +172,7 @@ function withoutQueues({ jobs, nowMs, waitedMs }: PlainClaim): Claim {
 
 async function readClaim(db: Database, queue: string, rows: readonly Row[]): Promise<Claim> {
   const last = rows.at(-1)!
-  const [settings, , now, more, waitMs, took, probed] = last.slice(12)
+  const [settings, , now, more, waitMs, took, probed, batched] = last.slice(12)
   const limits = readJson(probed) as string[]
   const queueLimits = readQueueLimits(settings)
   const places = new Map((readJson(took) as string[]).map((id, index) => [id, index]))
@@ -193,7 +193,16 @@ async function readClaim(db: Database, queue: string, rows: readonly Row[]): Pro
   jobs.sort((one, other) => places.get(one.id)! - places.get(other.id)!)
   const state: FlowState = { queue, more: more === 't', waitMs: readMs(waitMs) }
   const flow = [limits.length === 0 ? state : { ...state, probed: limits }]
-  return { jobs, nowMs: Math.round(Number(now)), waitedMs, flow }
+  const ids = readJson(batched) as string[]
+  return { jobs: ids.length === 0 ? jobs : marked(jobs, new Set(ids)), nowMs: Math.round(Number(now)), waitedMs, flow }
+}
+
+/** The jobs, those of a batch with its size. A group gives one batch in a claim. */
+function marked(jobs: readonly ClaimedJob[], batched: ReadonlySet<string>): readonly ClaimedJob[] {
+  const sizes = new Map<string | null, number>()
+  const groupOf = (job: ClaimedJob) => (batched.has(job.id) ? job.flow!.group : null)
+  for (const job of jobs) sizes.set(groupOf(job), (sizes.get(groupOf(job)) ?? 0) + 1)
+  return jobs.map((job) => (batched.has(job.id) ? { ...job, batch: sizes.get(groupOf(job))! } : job))
 }
 
 /** One answer for the whole request, in the order of its queues. */

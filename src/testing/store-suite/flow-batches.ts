@@ -140,6 +140,23 @@ const turns: Facts = {
     expect(groups.join('')).toBe(groups[0] === 'a' ? 'aaabbb' : 'bbbaaa')
   },
 
+  'each job of a batch says how many were taken together': async ({ store, expect }) => {
+    await setFlow(store, ALONE)
+    await store.enqueue([...groupJobs(5, 'a'), ...groupJobs(2, 'b'), ...groupJobs(1, 'c')])
+
+    const jobs = await claimJobs(store, upTo(3))
+
+    const sizes = jobs.map(({ flow, batch }) => `${flow!.group}${batch ?? ' alone'}`)
+    expect(sizes.sort()).toEqual(['a3', 'a3', 'a3', 'b2', 'b2', 'c alone'])
+  },
+
+  'jobs that were not taken as a batch say nothing of one': async ({ store, expect }) => {
+    await setFlow(store, { groups: { concurrency: 3 } })
+    await enqueueGroup(store, 3)
+
+    expect((await claimJobs(store, upTo(3))).map(({ batch }) => batch ?? null)).toEqual([null, null, null])
+  },
+
   'a batch is one turn: the next claim is for the other groups': async ({ store, expect }) => {
     await setFlow(store, ALONE)
     await store.enqueue(['a', 'b', 'c'].flatMap((group) => groupJobs(20, group)))
