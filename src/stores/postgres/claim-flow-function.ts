@@ -17,7 +17,7 @@ const NO_JOB = `SELECT NULL::uuid, NULL::bigint, NULL::text, NULL::smallint, NUL
                         NULL::float8, NULL::json, NULL::json, NULL::float8, v_now_ms`
 
 /** Reads what holds for the queue: its tracks and limits, each limit locked, and what they leave. */
-const lookAtQueue = ({ unlessBatches, noBatches }: ClaimFlowParts): string => `
+const lookAtQueue = ({ unlessBatches, batched }: ClaimFlowParts): string => `
   -- Tests give a time. Who may not set limits cannot: it would take the tokens of tomorrow, and leave a bucket that is empty for years.
   IF p_now IS NOT NULL AND NOT has_table_privilege(session_user, ':schema.limits', 'INSERT') THEN p_now := NULL; END IF;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -33,7 +33,7 @@ const lookAtQueue = ({ unlessBatches, noBatches }: ClaimFlowParts): string => `
   END LOOP;
   IF v_paused THEN
     v_now_ms := date_part('epoch', coalesce(p_now, clock_timestamp())) * 1000;
-    RETURN QUERY ${NO_JOB}, false, NULL::float8, v_took, v_settings, v_probed, NULL::json${noBatches};
+    RETURN QUERY ${NO_JOB}, false, NULL::float8, v_took, v_settings, v_probed, NULL::json${batched};
     RETURN;
   END IF;
 
