@@ -361,8 +361,8 @@ DECLARE
   v_more     boolean := false;
   v_soonest  float8 := 'Infinity';
   v_probed   text[] := '{}';
-  v_n        integer;
-  v_i        integer;${parts.variables}
+  v_n        integer;${parts.variables}
+  v_i        integer;
 BEGIN${lookAtQueue(parts)}
 
   FOR v_pass IN 1..2 LOOP
