@@ -12,6 +12,8 @@ interface BatchContext extends JobContext {
   readonly isSuspect?: boolean
   /** How many jobs of its group were claimed with it as one batch, if it was. */
   readonly batch?: number | undefined
+  /** When the claim that brought it was sent, monotonic. */
+  readonly claimSentMs?: number
   /** Its place in the order in which this worker was given its jobs. */
   readonly order?: number
 }
@@ -75,7 +77,7 @@ function gathered(handler: Handler, { timers }: Ports): Handler {
         void runBatch(run, [call])
         return
       }
-      const key = sameGroup && ctx.group !== null ? `${ctx.queue} ${ctx.group}` : null
+      const key = sameGroup ? keyOf(ctx) : null
       const gathering = gatherings.get(key) ?? { calls: [], timer: timers.after(lingerMs, () => flush(key)) }
       gatherings.set(key, gathering)
       gathering.calls.push(call)
@@ -83,6 +85,13 @@ function gathered(handler: Handler, { timers }: Ports): Handler {
       if (gathering.calls.length >= Math.min(max, ctx.batch ?? max)) flush(key)
     })
   return { ...handler, run: gather as HandlerFunction<never> }
+}
+
+/** Jobs with one key may be of one batch. One that the store gave as a batch is mixed with no other, and waits for no call of an earlier claim,
+ *  whose handler may hang although its jobs were given up. */
+function keyOf({ queue, group, batch, claimSentMs }: BatchContext): string | null {
+  if (group === null) return null
+  return batch === undefined ? `${queue} ${group}` : `${queue} ${claimSentMs} ${group}`
 }
 
 /** Calls the handler for the jobs that still want to run, and ends each with its part of the answer. */

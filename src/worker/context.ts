@@ -70,6 +70,11 @@ export class RunContext implements JobContext, FailableContext {
     return this.#held.job.batch
   }
 
+  /** When the claim that brought it was sent, monotonic. */
+  get claimSentMs(): number {
+    return this.#held.claimSentMs
+  }
+
   /** Its place in the order in which the worker was given its jobs. */
   get order(): number {
     return this.#held.order

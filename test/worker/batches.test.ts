@@ -130,6 +130,24 @@ describe('a worker that batches one group', () => {
     expect(calls.join(' ')).toBe('a0 a1 a2 a3 a4')
   })
 
+  test('goes on with a group whose handler hangs when its jobs have been given up', async () => {
+    const stage = openStage()
+    await setGroups(stage, { concurrency: 1 })
+    await enqueue(stage, 'a0 a1 a2 a3')
+    const calls: string[] = []
+    const short = defineJob<string>('push', { timeout: '1s', maxAttempts: 1 })
+    const handler = short.handleBatch({ max: 2, sameGroup: true }, (jobs) => {
+      calls.push(jobs.map(({ payload }) => payload).join(' '))
+      return calls.length === 1 ? new Promise(() => {}) : jobs
+    })
+    const worker = stage.worker({ handlers: [handler], concurrency: 20 })
+    await worker.start()
+    await stage.clock.advance(60_000)
+    await worker.stop({ drain: 0 })
+
+    expect(calls).toEqual(['a0 a1', 'a2 a3'])
+  })
+
   test('keeps the order of a group whose payloads are checked in another', async () => {
     const stage = openStage()
     await setGroups(stage, { ordered: true })

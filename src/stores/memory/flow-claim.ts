@@ -226,20 +226,21 @@ function batchOf(look: Look, { held, limits }: Track, first: Job): readonly [Job
   const fits = (job: Job) => job.facts.type === type && job.crashes === 0
   if (max <= 1 || !fits(first)) return [first]
   const others = held.get(group)!.values.filter((job) => job !== first)
-  if (!isOrdered(look.memory, look.queue, group)) return firstsOf(look, first, others.filter(fits), max)
+  if (!isOrdered(look.memory, look.queue, group)) return withNext(look, first, others.filter(fits), max)
   const end = others.findIndex((job) => !fits(job) || isPreceded(look, job, limits))
   return [first, ...others.slice(0, Math.min(end === -1 ? max : end, max - 1))]
 }
 
 /** A job and those that come after it, `max` together. */
-function firstsOf(look: Look, first: Job, others: readonly Job[], max: number): readonly [Job, ...Job[]] {
+function withNext(look: Look, first: Job, others: readonly Job[], max: number): readonly [Job, ...Job[]] {
+  const { memory, queue } = look
+  if ((memory.queues.get(queue)?.settings.flow?.agingMs ?? null) === null) return [first, ...others.slice(0, max - 1)]
   const given: Given = { quarter: Math.ceil(max / 4), byPriority: new Map() }
   give(given, first)
   const batch: [Job, ...Job[]] = [first]
   let left = others
-  while (batch.length < max) {
-    const next = firstOf(look, left, given)
-    if (next === undefined) break
+  while (batch.length < max && left.length > 0) {
+    const next = firstOf(look, left, given)!
     batch.push(next)
     give(given, next)
     left = left.filter((job) => job !== next)
