@@ -96,7 +96,7 @@ export interface BatchOptions {
   readonly max: number
   /** How long the first of them waits for others. Default '20ms', at most '10s'. */
   readonly linger?: Duration
-  /** Whether all jobs of a call are of one group. Default false. */
+  /** Whether all jobs of a call are of one group. Default false. Where groups run one job at a time, a batch is one turn of its group. */
   readonly sameGroup?: boolean
 }
 

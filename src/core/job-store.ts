@@ -1,7 +1,7 @@
 // The life of a job, as a store keeps it: written, claimed, held, settled. Clients and workers take this part of the contract.
 // store.ts has the rules that hold for all three parts. ◄── client/group-commit.ts · next: stores/postgres/enqueue.ts
 
-import type { FlowStore } from './flow/contract.js'
+import type { FlowRequest, FlowStore } from './flow/contract.js'
 import type { FlowState } from './flow/views.js'
 import type { ClaimedJob, Enqueued, JobNote, Lease, NewJob, SettledJob } from './job.js'
 import type { ClaimOnEnqueue } from './reserve.js'
@@ -25,7 +25,7 @@ export interface EnqueueRequest {
   readonly wereHeld?: readonly NewJob[]
 }
 
-export interface ClaimRequest {
+export interface ClaimRequest extends FlowRequest {
   /** Which queues to take from, in this order, and how many of each at most. */
   readonly queues: readonly { readonly queue: string; readonly limit: number }[]
   /** The types the worker knows; jobs of others are left alone. Null takes any. */

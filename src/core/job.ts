@@ -1,7 +1,7 @@
 // What a job is, as it is written, claimed and settled. views.ts has how it is shown. ◄── client/prepare.ts · next: client/group-commit.ts
 
 import type { Settlement } from './decide.js'
-import type { HasFlow, NewJobFlow, SettledFlow } from './flow/carried.js'
+import type { ClaimedFlow, NewJobFlow, SettledFlow } from './flow/carried.js'
 import type { FlowRefusal } from './flow/views.js'
 import type { StoredError } from './json.js'
 import type { JobLimits } from './limits.js'
@@ -70,7 +70,7 @@ export function leaseName({ id, fence }: Pick<Lease, 'id' | 'fence'>): string {
 }
 
 /** A job that a worker has claimed. */
-export interface ClaimedJob extends Lease, HasFlow {
+export interface ClaimedJob extends Lease, ClaimedFlow {
   readonly type: string
   /** JSON text. */
   readonly payload: string

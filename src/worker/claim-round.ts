@@ -1,6 +1,7 @@
 // One round of claims over a worker's queues: whom to ask next, and for how many. ◄── fetcher.ts
 
-import type { Claim } from '../core/job-store.js'
+import type { ClaimBatch } from '../core/flow/contract.js'
+import type { Claim, ClaimRequest } from '../core/job-store.js'
 import { FlowQueues, type FlowQueuesDeps } from './flow-queues.js'
 import type { WorkerSettings } from './options.js'
 import { noteDry, rotate, type Share, splitRoom, stillFull, WeightedShares } from './shares.js'
@@ -10,14 +11,18 @@ const REFILL_PART = 8
 /** The queues of one worker, and what it knows of them. */
 export class ClaimQueues {
   readonly flow: FlowQueues
+  /** What every claim asks for, of whichever queue. */
+  readonly wanted: Pick<ClaimRequest, 'types' | 'batches'>
   readonly #names: readonly string[]
   readonly #weights: WeightedShares | null
   /** Queues that were empty when they were last asked. */
   readonly #dry = new Set<string>()
   #turn = 0
 
-  constructor(deps: FlowQueuesDeps & { readonly settings: WorkerSettings }) {
-    const { settings } = deps
+  constructor(deps: FlowQueuesDeps & { readonly settings: WorkerSettings; readonly batches: readonly ClaimBatch[] }) {
+    const { settings, batches } = deps
+    const types = [...settings.handlers.keys()]
+    this.wanted = batches.length === 0 ? { types } : { types, batches }
     this.flow = new FlowQueues(deps)
     this.#names = settings.queues
     this.#weights = settings.weights === null ? null : new WeightedShares(settings.weights)

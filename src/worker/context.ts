@@ -65,6 +65,21 @@ export class RunContext implements JobContext, FailableContext {
     return this.#held.crashes > 0
   }
 
+  /** How many jobs of its group were claimed with it as one batch, if it was. */
+  get batch(): number | undefined {
+    return this.#held.job.batch
+  }
+
+  /** When the claim that brought it was sent, monotonic. */
+  get claimSentMs(): number {
+    return this.#held.claimSentMs
+  }
+
+  /** Its place in the order in which the worker was given its jobs. */
+  get order(): number {
+    return this.#held.order
+  }
+
   get trace(): string | null {
     return this.#held.job.trace
   }

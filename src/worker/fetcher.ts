@@ -19,6 +19,7 @@
 
 import { Contact } from '../core/contact.js'
 import type { Emit } from '../core/events.js'
+import type { ClaimBatch } from '../core/flow/contract.js'
 import type { ClaimedJob, NewJob } from '../core/job.js'
 import type { Claim, JobStore } from '../core/job-store.js'
 import { PACES, Pace } from '../core/pace.js'
@@ -56,6 +57,7 @@ export interface FetcherDeps {
   readonly slots: Slots
   readonly storeTime: StoreTime
   readonly workerId: string
+  readonly batches: readonly ClaimBatch[]
   readonly onAdmitted: () => void
   /** Whether wake-ups of other processes are to be received. */
   readonly mute: (isMuted: boolean) => Promise<void>
@@ -74,7 +76,6 @@ interface Round {
 export class Fetcher {
   readonly #deps: FetcherDeps
   readonly #contact: Contact
-  readonly #types: readonly string[]
   readonly #pace = new Pace(PACES.claim)
   readonly #poll: Pace
   readonly #hearing: Hearing
@@ -88,10 +89,9 @@ export class Fetcher {
   readonly #queues: ClaimQueues
 
   constructor(deps: FetcherDeps) {
-    const { handlers, pollMinMs, pollMaxMs } = deps.settings
+    const { pollMinMs, pollMaxMs } = deps.settings
     this.#deps = deps
     this.#contact = new Contact(deps, 'claim')
-    this.#types = [...handlers.keys()]
     this.#poll = new Pace({ ...PACES.poll, minMs: pollMinMs, maxMs: pollMaxMs })
     this.#hearing = new Hearing(deps.mute)
     this.#queues = new ClaimQueues(deps)
@@ -235,12 +235,7 @@ export class Fetcher {
     const { store, settings, slots, storeTime, workerId } = this.#deps
     const sentMs = this.#nowMs()
     const asked = shares.reduce((sum, { limit }) => sum + limit, 0)
-    const answer = store.claim({
-      queues: shares,
-      types: this.#types,
-      worker: workerId,
-      leaseMs: settings.leaseMs,
-    })
+    const answer = store.claim({ queues: shares, ...this.#queues.wanted, worker: workerId, leaseMs: settings.leaseMs })
     // What the claim before this one brought runs while the store looks for more.
     slots.pump()
     const claim = await answer

@@ -32,8 +32,9 @@ export class HeldJob implements Lease, DecidedJob {
   /** When its claim was sent, and when the answer arrived; monotonic. The lease lasts at least from the first. */
   readonly claimSentMs: number
   readonly heldMs: number
-  /** Its place in the lease table. */
+  /** Its place in the lease table, and in the order in which the worker was given its jobs. */
   readonly leaseSlot: number
+  readonly order: number
   phase: Phase = 'waiting'
   /** Its place among the running jobs. */
   place = -1
@@ -61,7 +62,7 @@ export class HeldJob implements Lease, DecidedJob {
   constructor(
     job: ClaimedJob,
     handler: Handler,
-    claim: { readonly sentMs: number; readonly heldMs: number; readonly leaseSlot: number },
+    claim: { readonly sentMs: number; readonly heldMs: number; readonly leaseSlot: number; readonly order: number },
   ) {
     this.id = job.id
     this.fence = job.fence
@@ -75,6 +76,7 @@ export class HeldJob implements Lease, DecidedJob {
     this.claimSentMs = claim.sentMs
     this.heldMs = claim.heldMs
     this.leaseSlot = claim.leaseSlot
+    this.order = claim.order
   }
 
   /** Made when it is first used: most handlers never use it. */

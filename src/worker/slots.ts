@@ -36,6 +36,7 @@ export class Slots {
   readonly #suspects: Suspects
   readonly #running: HeldJob[] = []
   #reserved = 0
+  #admitted = 0
   #isPumping = false
   #isClosed = false
   #extendedFromMs = Number.NEGATIVE_INFINITY
@@ -100,7 +101,7 @@ export class Slots {
       // The claim names the types it wants. A job of another type is left alone until its lease runs out.
       const handler = settings.handlers.get(job.type)
       if (handler === undefined) continue
-      const held = new HeldJob(job, handler, { sentMs, heldMs, leaseSlot: table.hold(job) })
+      const held = new HeldJob(job, handler, { sentMs, heldMs, leaseSlot: table.hold(job), order: this.#admitted++ })
       this.#listOf(held).add(held)
       if (this.#isClosed) this.#release(held)
     }

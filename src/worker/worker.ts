@@ -29,7 +29,7 @@ import type { Reservation } from '../core/reserve.js'
 import type { JobState } from '../core/states.js'
 import type { JobTracer } from '../core/tracer.js'
 import { type ChildrenView, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/views.js'
-import { withBatches } from './batches.js'
+import { groupBatches, withBatches } from './batches.js'
 import { CancelHints } from './cancel-hints.js'
 import { confirmCompletion } from './completion.js'
 import { ownHandlerError } from './current-job.js'
@@ -151,6 +151,7 @@ export class Worker {
       slots: this.#slots,
       storeTime,
       workerId,
+      batches: groupBatches(settings.handlers, deps.isolation ?? null),
       onAdmitted,
       mute: (isMuted) => store.mute(this.#listener, isMuted),
     })

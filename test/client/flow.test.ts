@@ -471,6 +471,20 @@ describe('explain says', () => {
     expect(next).toContain('resume group "acme"')
   })
 
+  test('that a batch of a group is running', async () => {
+    const { client, store } = await openClient()
+    await client.setQueue(QUEUE, { groups: { concurrency: 1 } })
+    for (let count = 0; count < 2; count++) await client.enqueue('work', {}, { group: 'acme' })
+    const { id } = await client.enqueue('work', {}, { group: 'acme' })
+    await claimJobs(store, { queue: QUEUE, batches: [{ type: 'work', max: 2 }] })
+
+    const { reasons, next } = await client.explain(id)
+
+    const busy = reasons.find(({ code }) => code === 'group_busy')
+    expect(busy?.text).toBe('2 jobs of group "acme" are running, as a batch or since before its concurrency was 1')
+    expect(next).toContain('wait for them, or raise the concurrency of group "acme" with setGroup')
+  })
+
   test('which job of an ordered group comes first', async () => {
     const { client, store } = await openClient()
     await client.setQueue(QUEUE, { groups: { ordered: true } })

@@ -141,9 +141,9 @@ async function callOf(operation: Operation, seen: Seen, { reference, clock }: Co
       )
     }
     case 'claim': {
-      const { types, worker, leaseMs } = operation
+      const { types, batches, worker, leaseMs } = operation
       const queues = operation.queues.map(({ queue, limit }) => ({ queue: seen.queue(queue), limit }))
-      return claimCall({ queues, types, worker, leaseMs }, (claim) => seen.claimed(claim))
+      return claimCall({ queues, types, batches, worker, leaseMs }, (claim) => seen.claimed(claim))
     }
     case 'begin':
       return call((store) => store.begin(leases))

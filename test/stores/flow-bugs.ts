@@ -17,7 +17,7 @@ export interface FlowBug {
   readonly takesLong?: true
 }
 
-const CLAIM = 'claim_flow_15'
+const CLAIM = 'claim_flow_18'
 
 function inClaim(name: string, by: FlowBug['by'], ...edits: readonly Edit[]): FlowBug {
   return { name, by, functions: { [CLAIM]: edits } }

@@ -85,12 +85,18 @@ async function followQueue(
     probed.push(...(claim.flow?.[0]?.probed ?? []))
     return claim
   }
-  for (const job of given) {
+  for (let place = 0; place < given.length; ) {
+    const job = given[place]!
+    const batch = given.slice(place, place + (job.batch ?? 1))
     steer(memory, queue, job)
-    const claim = await claimUpTo(1)
+    // Where no other jobs share the claim, a batch is as large as it may be.
+    const isAlone = (memory.tracks.get(queue)?.length ?? 0) === 1 && (memory.ready.get(queue)?.values.length ?? 0) === 0
+    const isBatch = batch.length > 1 || (isAlone && mostOf(memory, queue, job.flow?.group ?? '') === 1)
+    const claim = await claimUpTo(isBatch && isAlone ? limit - place : batch.length)
     claims.push(claim)
-    const [taken] = claim.jobs
-    if (taken?.id !== job.id) problems.push(`${job.id} may not start: the memory store gives ${taken?.id ?? 'nothing'}`)
+    const [wanted, taken] = [batch, claim.jobs].map((jobs) => jobs.map(({ id }) => id).join(' '))
+    if (taken !== wanted) problems.push(`${wanted} may not start: the memory store gives ${taken || 'nothing'}`)
+    place += batch.length
   }
   if (given.length > limit) problems.push(`${given.length} jobs of ${queue} were given for ${limit}`)
   offerEach(memory, queue, () => true)
@@ -173,12 +179,19 @@ function isFull(memory: Memory, queue: string, { limits }: Track): boolean {
 /** Whether a job of the group must end, or go on, first. The memory store names a time that the group was told to wait for all the same. */
 function isGroupFull(memory: Memory, queue: string, group: string): boolean {
   if (group === '') return false
-  const { ordered, concurrency } = groupSettings(memory, queue)
+  const { ordered } = groupSettings(memory, queue)
   const isOf = (job: Job) => job.facts.queue === queue && groupOf(job) === group
   if (ordered && memory.timed.values.some((job) => job.fence > 0 && isOf(job))) return true
   if (ordered && (memory.tracks.get(queue) ?? []).filter(({ held }) => held.has(group)).length > 1) return true
-  const most = ordered ? 1 : (memory.groups.get(queue)?.get(group)?.override?.concurrency ?? concurrency)
+  const most = mostOf(memory, queue, group)
   return most !== null && memory.running.values.filter(isOf).length >= most
+}
+
+/** How many jobs of a group may run; null for any number. */
+function mostOf(memory: Memory, queue: string, group: string): number | null {
+  const { ordered, concurrency } = groupSettings(memory, queue)
+  if (group === '') return null
+  return ordered ? 1 : (memory.groups.get(queue)?.get(group)?.override?.concurrency ?? concurrency)
 }
 
 /** Gives the turn to the group of a job alone, in its own track. */

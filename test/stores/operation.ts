@@ -2,6 +2,7 @@
 // far back the run saw it, so that a sequence still means something after shrinking took other operations out of it.
 
 import type { ReplaceRule } from '../../src/core/flow/carried.js'
+import type { ClaimBatch } from '../../src/core/flow/contract.js'
 import type { JobFlow } from '../../src/core/flow/job-flow.js'
 import type { HoldOff } from '../../src/core/flow/views.js'
 import type { IdempotencyKey, NewJob } from '../../src/core/job.js'
@@ -71,6 +72,7 @@ export type Operation =
       readonly kind: 'claim'
       readonly queues: readonly { readonly queue: string; readonly limit: number }[]
       readonly types: readonly string[] | null
+      readonly batches: readonly ClaimBatch[]
       readonly worker: string
       readonly leaseMs: number
     }

@@ -206,6 +206,12 @@ const VERBS: Readonly<
   claim: verb(18, 'claim', {
     queues: fc.array(fc.record({ queue, limit: fc.constantFrom(1, 2, 5, 50, 3, 0) }), { minLength: 1, maxLength: 4 }),
     types: fc.option(fc.subarray([...TYPES]), { freq: 3 }),
+    batches: fc.oneof(
+      fc.constant([]),
+      fc.uniqueArray(fc.record({ type: fc.constantFrom(...TYPES), max: fc.constantFrom(1, 2, 3, 100) }), {
+        selector: ({ type }) => type,
+      }),
+    ),
     worker: fc.constantFrom(...WORKERS),
     leaseMs,
   }),

@@ -9,6 +9,12 @@ export interface HasFlow {
   readonly flow?: JobFlow | undefined
 }
 
+/** What a claim says. */
+export interface ClaimedFlow extends HasFlow {
+  /** How many jobs of its group this claim took as one batch, this one among them (`ClaimRequest.batches`). Absent when it was taken alone. */
+  readonly batch?: number | undefined
+}
+
 /** What an enqueue says. */
 export interface NewJobFlow extends HasFlow {
   /** Gives its payload to the job that has its key, which lasts until that job is finished. */

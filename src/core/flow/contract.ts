@@ -17,12 +17,30 @@
 // behind all others. A claim that ends within a turn leaves the rest of it to the next claim. Priority counts inside a group only. In a
 // group that is not ordered, jobs of types the worker does not know are passed over; an ordered one waits for a worker that knows its first.
 //
+// A group that runs one job at a time (its concurrency is 1, or it is ordered) gives several to a claim with `batches`, in one turn: its first
+// job and, if nothing of the group runs, those of the same type that come next, up to `max`, the room of the claim, its limits and its
+// rates, of which each takes its token. In an ordered group the batch ends before the first job of another type or set of limits; in others
+// those are passed over, though a store may give up after a few hundred. A job that was lost with its worker (`crashes`) is given alone. The
+// group is busy until the last of them is settled. The jobs of a batch follow each other in the answer, each with `batch`.
+//
 // settle: The slots of the job in its group and limits are free with the same commit, and the queues with jobs that may have waited for
 // them are woken. No settlement waits for a group or a limit. In an ordered group a job that was released or is due again comes before
 // those that were enqueued after it; the death of one pauses a group with `onDead: 'stop'`. `holdOff` lets nothing of its scope start
 // before that time.
 
 import type { BreakerMove, OutcomeReport } from './views.js'
+
+/** What flow control adds to a claim. */
+export interface FlowRequest {
+  /** The types of which the worker runs several jobs of one group together. Absent: a group of one job at a time gives one. */
+  readonly batches?: readonly ClaimBatch[]
+}
+
+/** A type whose jobs a worker runs together, and how many at most. */
+export interface ClaimBatch {
+  readonly type: string
+  readonly max: number
+}
 
 /** What workers report. */
 export interface FlowStore {

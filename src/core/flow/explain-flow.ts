@@ -61,11 +61,14 @@ function groupFindings(
       next: [`see what job ${first.id} waits for, or cancel it`],
     })
   } else if (concurrency !== null && running >= concurrency) {
+    const isOver = running > concurrency
     findings.push({
       code: 'group_busy',
-      text: `${running} of ${concurrency} jobs of ${what} are running`,
+      text: isOver
+        ? `${running} jobs of ${what} are running, as a batch or since before its concurrency was ${concurrency}`
+        : `${running} of ${concurrency} jobs of ${what} are running`,
       facts: { ...facts, running, concurrency },
-      next: [`wait for one of them, or raise the concurrency of ${what} with setGroup`],
+      next: [`wait for ${isOver ? '' : 'one of '}them, or raise the concurrency of ${what} with setGroup`],
     })
   }
   if (waits(until) > 0) findings.push(toldToWait(what, waits(until), span, facts))

@@ -20,9 +20,14 @@ export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Cla
     lease(memory, job, request, nowMs)
     jobs.push(claimedJob(memory, job))
   }
+  const mark = (batch: readonly Job[]) => {
+    const ids = new Set(batch.map(({ facts }) => facts.id))
+    for (const [index, job] of jobs.entries()) if (ids.has(job.id)) jobs[index] = { ...job, batch: batch.length }
+  }
+  const { types, batches = [] } = request
   for (const [queue, limit] of limits) {
-    if (hasFlow(memory, queue)) flow.push(claimFlow(memory, { queue, limit, types: request.types, nowMs, start }))
-    else for (const job of firstReady(memory, queue, limit, request.types)) start(job)
+    if (hasFlow(memory, queue)) flow.push(claimFlow(memory, { queue, limit, types, batches, nowMs, start, mark }))
+    else for (const job of firstReady(memory, queue, limit, types)) start(job)
   }
   return { jobs, nowMs, waitedMs, ...(flow.length === 0 ? {} : { flow }) }
 }

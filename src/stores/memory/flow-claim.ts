@@ -2,6 +2,7 @@
 // the beginning of each claim; nothing is counted in between.
 
 import { afterStart, isShut } from '../../core/flow/breaker.js'
+import type { ClaimBatch } from '../../core/flow/contract.js'
 import { queueLimitName } from '../../core/flow/job-flow.js'
 import { draw, FULL, priceOf, startsAt, waitMsFor } from '../../core/flow/rate.js'
 import type { GroupSettings, Rate } from '../../core/flow/settings.js'
@@ -21,9 +22,12 @@ interface FlowRequest {
   readonly queue: string
   readonly limit: number
   readonly types: ClaimRequest['types']
+  readonly batches: readonly ClaimBatch[]
   readonly nowMs: number
   /** Leases a job. */
   readonly start: (job: Job) => void
+  /** Says of jobs that were leased that they are one batch. */
+  readonly mark: (batch: readonly Job[]) => void
 }
 
 /** One claim of one queue. */
@@ -181,10 +185,67 @@ function takeTurn(look: Look, track: Track, { group, credit, groups, share, amou
       turns.set(group, length - taken)
       return { taken, isClosed }
     }
+    if (concurrency === 1) {
+      // It is full then, until the last of them has been settled.
+      turns.delete(group)
+      return { taken: startBatch(look, batchOf(look, track, job), amount), isClosed: false }
+    }
     startJob(look, job)
-    const { priority } = job.facts
-    given.byPriority.set(priority, (given.byPriority.get(priority) ?? 0) + 1)
+    give(given, job)
   }
+}
+
+function give({ byPriority }: Given, { facts: { priority } }: Job): void {
+  byPriority.set(priority, (byPriority.get(priority) ?? 0) + 1)
+}
+
+/** Starts the first job of a batch, which may start, and as many of the others as limits and rates let. */
+function startBatch(look: Look, [first, ...others]: readonly [Job, ...Job[]], amount: number): number {
+  const { memory, queue, nowMs } = look
+  startJob(look, first)
+  const taken = [first]
+  for (const job of others) {
+    const { rate } = boundsOf(look, groupOf(job))
+    const emptyAtMs = memory.groups.get(queue)?.get(groupOf(job))?.emptyAtMs ?? FULL
+    const waitMs = rate === null ? 0 : waitMsFor(rate, emptyAtMs, priceOf(rate, costOf(job)), nowMs)
+    if (taken.length === amount || waitMs > 0 || closedFor(look, job) !== null) break
+    startJob(look, job)
+    taken.push(job)
+  }
+  if (taken.length > 1) look.mark(taken)
+  return taken.length
+}
+
+/** What a group of one job at a time gives in one turn: its first job, with those that the worker runs together with it. A store that would
+ *  have to pass over hundreds of others to find those may leave them out. */
+function batchOf(look: Look, { held, limits }: Track, first: Job): readonly [Job, ...Job[]] {
+  const { type } = first.facts
+  const group = groupOf(first)
+  const max = look.batches.find((batch) => batch.type === type)?.max ?? 1
+  // A job that was lost with its worker runs alone.
+  const fits = (job: Job) => job.facts.type === type && job.crashes === 0
+  if (max <= 1 || !fits(first)) return [first]
+  const others = held.get(group)!.values.filter((job) => job !== first)
+  if (!isOrdered(look.memory, look.queue, group)) return withNext(look, first, others.filter(fits), max)
+  const end = others.findIndex((job) => !fits(job) || isPreceded(look, job, limits))
+  return [first, ...others.slice(0, Math.min(end === -1 ? max : end, max - 1))]
+}
+
+/** A job and those that come after it, `max` together. */
+function withNext(look: Look, first: Job, others: readonly Job[], max: number): readonly [Job, ...Job[]] {
+  const { memory, queue } = look
+  if ((memory.queues.get(queue)?.settings.flow?.agingMs ?? null) === null) return [first, ...others.slice(0, max - 1)]
+  const given: Given = { quarter: Math.ceil(max / 4), byPriority: new Map() }
+  give(given, first)
+  const batch: [Job, ...Job[]] = [first]
+  let left = others
+  while (batch.length < max && left.length > 0) {
+    const next = firstOf(look, left, given)!
+    batch.push(next)
+    give(given, next)
+    left = left.filter((job) => job !== next)
+  }
+  return batch
 }
 
 /** What a turn has given of each priority. Age counts for the first quarter of the turn that each of them gives: however long its jobs

@@ -9,6 +9,7 @@
 // What was decided is written by a few statements at the end of a round. Nothing is counted between claims: what runs is read from the
 // index of running, up to the concurrency asked for. ◄── claim-flow.ts
 
+import { type ClaimFlowParts, WITH_BATCHES, WITHOUT_BATCHES } from './claim-flow-batches.js'
 import { COUNT_STARTS, FIRST_PLAIN, lookAtLimits, move, start, TAKE_ONE_EACH } from './claim-flow-parts.js'
 import { IN_TURN } from './claim-flow-turns.js'
 
@@ -16,7 +17,7 @@ const NO_JOB = `SELECT NULL::uuid, NULL::bigint, NULL::text, NULL::smallint, NUL
                         NULL::float8, NULL::json, NULL::json, NULL::float8, v_now_ms`
 
 /** Reads what holds for the queue: its tracks and limits, each limit locked, and what they leave. */
-const LOOK_AT_QUEUE = `
+const lookAtQueue = ({ unlessBatches, batched }: ClaimFlowParts): string => `
   -- Tests give a time. Who may not set limits cannot: it would take the tokens of tomorrow, and leave a bucket that is empty for years.
   IF p_now IS NOT NULL AND NOT has_table_privilege(session_user, ':schema.limits', 'INSERT') THEN p_now := NULL; END IF;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -32,7 +33,7 @@ const LOOK_AT_QUEUE = `
   END LOOP;
   IF v_paused THEN
     v_now_ms := date_part('epoch', coalesce(p_now, clock_timestamp())) * 1000;
-    RETURN QUERY ${NO_JOB}, false, NULL::float8, v_took, v_settings, v_probed, NULL::json;
+    RETURN QUERY ${NO_JOB}, false, NULL::float8, v_took, v_settings, v_probed, NULL::json${batched};
     RETURN;
   END IF;
 
@@ -95,10 +96,10 @@ const LOOK_AT_QUEUE = `
     SELECT nextval(':schema.positions') * 65536, due.track, due.group_name FROM due;
   END IF;
   v_is_one := (f.ordered OR f.concurrency = 1) AND f.rate_limit IS NULL AND f.aging_ms IS NULL AND NOT v_by_cost
-              AND NOT EXISTS (SELECT FROM :schema.groups WHERE groups.queue = p_queue);`
+              AND NOT EXISTS (SELECT FROM :schema.groups WHERE groups.queue = p_queue)${unlessBatches};`
 
 /** The plain jobs of the queue. */
-const PLAIN = `
+const plainJobs = ({ noBatches }: ClaimFlowParts): string => `
       IF v_track = 0 THEN${COUNT_STARTS}
         v_allowed := least(v_share, v_cap);${FIRST_PLAIN}
         v_n := least(coalesce(cardinality(v_places), 0), v_allowed);
@@ -106,7 +107,7 @@ const PLAIN = `
         IF v_n > 0 THEN
           v_places := v_places[1:v_n];
           v_took := v_took || v_ids[1:v_n];
-          v_left := v_left - v_n;${start('v_n', 'v_n')}${move({ from: 'ready', track: '- f.number', group: "''", priority: 'claimed.priority' })}
+          v_left := v_left - v_n;${start('v_n', 'v_n')}${move({ from: 'ready', track: '- f.number', group: "''", priority: 'claimed.priority', noBatches })}
         END IF;
         IF v_is_over THEN${lookAtLimits('1')}
           IF v_closed > v_now_ms THEN
@@ -139,7 +140,7 @@ const ROUND_OF_ONE = `${COUNT_STARTS}
           END IF;`
 
 /** One round of any groups. */
-const ROUND_OF_ANY = `${COUNT_STARTS}
+const roundOfAny = ({ findBatch, endOfRate, endBatch, keepBatch }: ClaimFlowParts): string => `${COUNT_STARTS}
           FOR c IN ${IN_TURN} LOOP
             IF c.group_name IS NULL THEN
               v_gone := c.places;
@@ -148,7 +149,7 @@ const ROUND_OF_ANY = `${COUNT_STARTS}
             END IF;
             v_known := coalesce(cardinality(c.heads), 0);
             v_taken := 0;
-            v_bucket := c.empty_at;
+            v_bucket := c.empty_at;${findBatch}
             IF c.rate_limit IS NULL AND c.costs IS NULL AND (c.not_before > v_now_ms) IS NOT TRUE THEN
               -- As many as surely may go in one step. What the next one waits for is found out below.
               v_taken := greatest(0, least(c.free, v_known, c.length, v_amount - v_round, v_cap));
@@ -178,13 +179,13 @@ const ROUND_OF_ANY = `${COUNT_STARTS}
                 v_end := CASE WHEN c.seen > v_known THEN 'last' ELSE 'off' END;
                 EXIT;
               ELSIF v_wait > 0 THEN
-                v_end := 'nap';
+                v_end := ${endOfRate};
                 EXIT;
               ELSIF v_taken = c.length THEN
                 v_end := 'last';
                 v_is_full := true;                               -- it has more, which only another round can look at
                 EXIT;
-              END IF;${lookAtLimits('v_price')}
+              END IF;${lookAtLimits('v_price')}${endBatch}
               IF v_closed > v_now_ms THEN
                 v_soonest := least(v_soonest, v_closed);
                 v_is_shut := true;
@@ -205,7 +206,7 @@ const ROUND_OF_ANY = `${COUNT_STARTS}
               v_round := v_round + 1;
               v_places := v_places || c.heads[v_taken];
               v_took := v_took || c.ids[v_taken];
-            END LOOP;
+            END LOOP;${keepBatch}
             IF c.rate_limit IS NOT NULL AND v_taken > 0 THEN
               v_rated := v_rated || c.group_name;
               v_buckets := v_buckets || v_bucket;
@@ -232,7 +233,7 @@ const FIRST_PRIORITY = `CASE WHEN f.ordered THEN coalesce((SELECT jobs.priority 
                                   ELSE claimed.priority END`
 
 /** Writes what a round has decided. */
-const WRITE_ROUND = `
+const writeRound = ({ noBatches }: ClaimFlowParts): string => `
         IF cardinality(v_gone) > 0 THEN DELETE FROM :schema.arrivals WHERE arrivals.ctid = ANY (v_gone); END IF;
         IF cardinality(v_off) > 0 THEN
           DELETE FROM :schema.rotation WHERE rotation.track = v_track AND rotation.group_name = ANY (v_off);
@@ -252,11 +253,11 @@ const WRITE_ROUND = `
           SELECT p_queue, rated.name, rated.empty_at FROM unnest(v_rated, v_buckets) AS rated (name, empty_at)
               ON CONFLICT ON CONSTRAINT groups_one_for_each_name DO UPDATE SET empty_at = excluded.empty_at;
         END IF;
-        IF v_round > 0 THEN${move({ from: 'held', track: 'v_track', group: 'gone.group_name', priority: FIRST_PRIORITY })}
+        IF v_round > 0 THEN${move({ from: 'held', track: 'v_track', group: 'gone.group_name', priority: FIRST_PRIORITY, noBatches })}
         END IF;`
 
 /** Writes buckets and breakers, and answers what was left. */
-const FINISH = `
+const finish = ({ batched }: ClaimFlowParts): string => `
   FOR v_i IN 1..cardinality(v_limits) LOOP
     CONTINUE WHEN NOT v_used[v_i];
     lim := v_limits[v_i];
@@ -286,16 +287,16 @@ const FINISH = `
                                        AND arrivals.turn > coalesce(p_floors[array_position(p_tracks, asked.track)], '-9223372036854775808')
                                      ORDER BY arrivals.turn LIMIT 1),
                                    nextval(':schema.positions') * 65536)::text))
-                            FROM unnest(v_all) AS asked (track)) END;`
+                            FROM unnest(v_all) AS asked (track)) END${batched};`
 
-export const CLAIM_FLOW: string = `
+const claimFlow = (parts: ClaimFlowParts): string => `
 -- Its name has its version: processes of two versions may run side by side. The last row has no id and says what was left.
-CREATE FUNCTION :schema.claim_flow_15(p_now timestamptz, p_queue text, p_amount integer, p_types text[], p_lease_ms float8, p_worker text,
-                                      p_tracks integer[], p_floors bigint[])
+CREATE FUNCTION :schema.claim_flow_${parts.number}(p_now timestamptz, p_queue text, p_amount integer, p_types text[], p_lease_ms float8, p_worker text,
+                                      p_tracks integer[], p_floors bigint[]${parts.parameters})
   RETURNS TABLE (id uuid, fence bigint, type text, priority smallint, attempt smallint, crashes smallint, payload json, version smallint,
                  created_ms float8, options json, tags json, waited_ms float8, now_ms float8, more boolean, wait_ms float8, took uuid[],
-                 settings json, probed text[], floors json)
-  LANGUAGE plpgsql
+                 settings json, probed text[], floors json${parts.column})
+  LANGUAGE plpgsql${parts.attributes}
   SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -360,9 +361,9 @@ DECLARE
   v_more     boolean := false;
   v_soonest  float8 := 'Infinity';
   v_probed   text[] := '{}';
-  v_n        integer;
+  v_n        integer;${parts.variables}
   v_i        integer;
-BEGIN${LOOK_AT_QUEUE}
+BEGIN${lookAtQueue(parts)}
 
   FOR v_pass IN 1..2 LOOP
     FOR v_place IN 1..cardinality(v_turns) LOOP
@@ -380,7 +381,7 @@ BEGIN${LOOK_AT_QUEUE}
       CONTINUE WHEN v_is_shut;
       v_share := CASE WHEN v_pass = 1 THEN ceil(v_left::float8 / (cardinality(v_turns) - v_place + 1))::integer ELSE v_left END;
       CONTINUE WHEN v_pass = 1 AND v_share = 0;
-${PLAIN}
+${plainJobs(parts)}
 
       v_floor := coalesce(p_floors[array_position(p_tracks, v_track)], '-9223372036854775808');
       v_idle := 0;
@@ -394,9 +395,9 @@ ${PLAIN}
         v_base := NULL;
         v_is_full := false;
         IF v_is_one THEN${ROUND_OF_ONE}
-        ELSE${ROUND_OF_ANY}
+        ELSE${roundOfAny(parts)}
         END IF;
-${WRITE_ROUND}
+${writeRound(parts)}
         v_left := v_left - v_round;
         v_share := v_share - v_round;
         v_idle := CASE WHEN v_round > 0 THEN 0 ELSE v_idle + 1 END;
@@ -412,9 +413,15 @@ ${WRITE_ROUND}
       END LOOP;
     END LOOP;
   END LOOP;
-${FINISH}
+${finish(parts)}
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION :schema.claim_flow_15(timestamptz, text, integer, text[], float8, text, integer[], bigint[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION :schema.claim_flow_${parts.number}(timestamptz, text, integer, text[], float8, text, integer[], bigint[]${parts.parameterTypes}) FROM PUBLIC;
 `
+
+/** The function of migration 15, for processes of the version before. */
+export const CLAIM_FLOW_15: string = claimFlow(WITHOUT_BATCHES)
+
+/** The function that this version calls. */
+export const CLAIM_FLOW_18: string = claimFlow(WITH_BATCHES)

@@ -139,10 +139,12 @@ interface Move {
   readonly track: string
   readonly group: string
   readonly priority: string
+  /** Columns behind those of version 15. */
+  readonly noBatches: string
 }
 
 /** Moves what was decided on from where it waits to running, and returns it. */
-export const move = ({ from, track, group, priority }: Move): string => `
+export const move = ({ from, track, group, priority, noBatches }: Move): string => `
           RETURN QUERY
           WITH removed AS (
             DELETE FROM :schema.${from} AS gone WHERE gone.ctid = ANY (v_places)
@@ -162,7 +164,7 @@ export const move = ({ from, track, group, priority }: Move): string => `
           SELECT claimed.id, claimed.fence, claimed.type, facts.priority, claimed.attempt, claimed.crashes, facts.payload,
                  facts.version, round(date_part('epoch', facts.created_at) * 1000), facts.options, array_to_json(facts.tags),
                  round(date_part('epoch', v_now - claimed.since) * 1000), v_now_ms, NULL::boolean, NULL::float8, NULL::uuid[], NULL::json,
-                 NULL::text[], NULL::json
+                 NULL::text[], NULL::json${noBatches}
             FROM claimed
             LEFT JOIN LATERAL (                                     -- without facts it is a stray: strays.ts
               SELECT jobs.priority, jobs.payload, jobs.version, jobs.created_at, jobs.options, jobs.tags

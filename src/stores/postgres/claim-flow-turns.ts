@@ -17,8 +17,8 @@ const FREE = `
 
 /** With aging: the first jobs of each priority compete with what they have gained. Priorities are found by skipping from one to the
  *  next. A job cannot go before those of its own priority that stand before it. Age counts for the first quarter of the turn that each
- *  priority gives: what it gives beyond that, it gives by its priority alone. */
-export const AGED = (table: 'held' | 'ready', where: string, amount: string, turn: string): string => `(
+ *  priority gives: what it gives beyond that, it gives by its priority alone. `only` is a further condition on the jobs. */
+export const AGED = (table: 'held' | 'ready', where: string, amount: string, turn: string, only = ''): string => `(
                     WITH RECURSIVE levels (priority) AS (
                       SELECT (SELECT max(${table}.priority) FROM :schema.${table} WHERE ${where})
                        UNION ALL
@@ -32,7 +32,7 @@ export const AGED = (table: 'held' | 'ready', where: string, amount: string, tur
                        SELECT ${table}.ctid AS place, ${table}.id, ${table}.position, ${table}.priority,
                               ${rank(table, turn)} AS rank
                          FROM :schema.${table}
-                        WHERE ${where} AND ${table}.priority = levels.priority AND (p_types IS NULL OR ${table}.type = ANY (p_types))
+                        WHERE ${where} AND ${table}.priority = levels.priority AND (p_types IS NULL OR ${table}.type = ANY (p_types))${only}
                         ORDER BY ${table}.position
                         LIMIT ${amount}
                      ) AS head

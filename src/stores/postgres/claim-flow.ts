@@ -16,14 +16,14 @@ import { arrayOf, type Row, readJson, readMs, type Statement, statement } from '
 import { removeJobless } from './strays.js'
 
 const COLUMNS = `id, fence, $2, type, priority, attempt, crashes, payload, version, created_ms, options, tags, settings, waited_ms, now_ms, more,
-       wait_ms, array_to_json(took), array_to_json(probed), floors`
+       wait_ms, array_to_json(took), array_to_json(probed), array_to_json(batched), floors`
 
 /** Exported for the test that counts the pages it reads. */
 export const CLAIM_FLOW: Statement = statement(
   'claim_flow',
   `
 SELECT ${COLUMNS}
-  FROM :schema.claim_flow_15($1::timestamptz, $2, $3::integer, $4::text[], $5::float8, $6, $7::integer[], $8::bigint[])`,
+  FROM :schema.claim_flow_18($1::timestamptz, $2, $3::integer, $4::text[], $5::float8, $6, $7::integer[], $8::bigint[], $9::text[], $10::integer[])`,
 )
 
 /** The same, which waits for locks for PATIENCE_MS and not for the two seconds of its connection. */
@@ -31,12 +31,12 @@ const CLAIM_FLOW_BRIEFLY: Statement = statement(
   'claim_flow_briefly',
   `
 WITH patience AS MATERIALIZED (
-  SELECT pg_catalog.set_config('lock_timeout', $9, true) AS ms
+  SELECT pg_catalog.set_config('lock_timeout', $11, true) AS ms
 )
 SELECT ${COLUMNS}
   FROM patience                                               -- the claim asks for it, so that it is set first
- CROSS JOIN LATERAL :schema.claim_flow_15($1::timestamptz, $2, CASE WHEN patience.ms <> '' THEN $3::integer END, $4::text[], $5::float8, $6,
-                                          $7::integer[], $8::bigint[])`,
+ CROSS JOIN LATERAL :schema.claim_flow_18($1::timestamptz, $2, CASE WHEN patience.ms <> '' THEN $3::integer END, $4::text[], $5::float8, $6,
+                                          $7::integer[], $8::bigint[], $9::text[], $10::integer[])`,
 )
 
 /** How long to wait for the locks of a queue while others wait for this claim: jobs that it has leased already, or the other queues of a worker
@@ -142,10 +142,11 @@ export class Claims {
     { queue, limit }: ClaimRequest['queues'][number],
     isBrief: boolean,
   ): Promise<Claim> {
-    const { types, leaseMs, worker } = request
+    const { types, leaseMs, worker, batches = [] } = request
     const from = this.#floors.isOn ? this.#flowFloors.of(queue, performance.now()) : this.#flowFloors.off()
     const asked = [this.#db.now(), queue, limit, types === null ? null : arrayOf(types), leaseMs, worker]
-    const values = [...asked, ...from.values]
+    const batched = [arrayOf(batches.map(({ type }) => type)), arrayOf(batches.map(({ max }) => max))]
+    const values = [...asked, ...from.values, ...(batches.length === 0 ? [null, null] : batched)]
     const rows = isBrief
       ? await this.#db.send('claim', CLAIM_FLOW_BRIEFLY, [...values, `${PATIENCE_MS}ms`])
       : await this.#db.send('claim', CLAIM_FLOW, values)
@@ -171,7 +172,7 @@ function withoutQueues({ jobs, nowMs, waitedMs }: PlainClaim): Claim {
 
 async function readClaim(db: Database, queue: string, rows: readonly Row[]): Promise<Claim> {
   const last = rows.at(-1)!
-  const [settings, , now, more, waitMs, took, probed] = last.slice(12)
+  const [settings, , now, more, waitMs, took, probed, batched] = last.slice(12)
   const limits = readJson(probed) as string[]
   const queueLimits = readQueueLimits(settings)
   const places = new Map((readJson(took) as string[]).map((id, index) => [id, index]))
@@ -192,7 +193,16 @@ async function readClaim(db: Database, queue: string, rows: readonly Row[]): Pro
   jobs.sort((one, other) => places.get(one.id)! - places.get(other.id)!)
   const state: FlowState = { queue, more: more === 't', waitMs: readMs(waitMs) }
   const flow = [limits.length === 0 ? state : { ...state, probed: limits }]
-  return { jobs, nowMs: Math.round(Number(now)), waitedMs, flow }
+  const ids = readJson(batched) as string[]
+  return { jobs: ids.length === 0 ? jobs : marked(jobs, new Set(ids)), nowMs: Math.round(Number(now)), waitedMs, flow }
+}
+
+/** The jobs, those of a batch with its size. A group gives one batch in a claim. */
+function marked(jobs: readonly ClaimedJob[], batched: ReadonlySet<string>): readonly ClaimedJob[] {
+  const sizes = new Map<string | null, number>()
+  const groupOf = (job: ClaimedJob) => (batched.has(job.id) ? job.flow!.group : null)
+  for (const job of jobs) sizes.set(groupOf(job), (sizes.get(groupOf(job)) ?? 0) + 1)
+  return jobs.map((job) => (batched.has(job.id) ? { ...job, batch: sizes.get(groupOf(job))! } : job))
 }
 
 /** One answer for the whole request, in the order of its queues. */

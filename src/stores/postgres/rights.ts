@@ -216,6 +216,10 @@ export const FUNCTION_RIGHTS: Readonly<Record<string, readonly RoleName[]>> = {
   'move_groups(timestamptz, text[], text[], uuid[], float8[], float8[], uuid[])': ['worker', 'operator'],
   'prune_flow(timestamptz, text, text, integer)': ['worker', 'operator'],
   'claim_flow_15(timestamptz, text, integer, text[], float8, text, integer[], bigint[])': ['worker', 'operator'],
+  'claim_flow_18(timestamptz, text, integer, text[], float8, text, integer[], bigint[], text[], integer[])': [
+    'worker',
+    'operator',
+  ],
   'walk_held(text, integer)': ['worker', 'operator'],
   'rate_wait_ms(float8, float8, float8, float8, float8, float8)': ['worker', 'operator'],
   'rate_draw(float8, float8, float8, float8, float8, float8)': ['worker', 'operator'],

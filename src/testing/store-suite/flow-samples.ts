@@ -13,10 +13,9 @@ import {
 } from '../../core/flow/settings.js'
 import type { FlowState } from '../../core/flow/views.js'
 import type { ClaimedJob, NewJob } from '../../core/job.js'
-import { BATCH_MAX } from '../../core/job-store.js'
 import type { Store } from '../../core/store.js'
-import { LEASE_MS, newJob, OPERATOR, QUEUE, WORKER } from './samples.js'
-import { type ClaimSteps, enqueueJob } from './steps.js'
+import { newJob, OPERATOR, QUEUE } from './samples.js'
+import { type ClaimSteps, claimRequest, enqueueJob } from './steps.js'
 
 export const GROUP = 'acme'
 export const LIMIT = 'stripe'
@@ -75,10 +74,9 @@ export async function claimFlow(
   store: Store,
   steps: ClaimSteps = {},
 ): Promise<{ jobs: readonly ClaimedJob[]; ids: string[]; state: FlowState }> {
-  const { queue = QUEUE, limit = BATCH_MAX, types = null, worker = WORKER, leaseMs = LEASE_MS } = steps
-  const { jobs, flow } = await store.claim({ queues: [{ queue, limit }], types, worker, leaseMs })
+  const { jobs, flow } = await store.claim(claimRequest(steps))
   const [state] = flow ?? []
-  if (state === undefined) throw new Error(`the claim of ${queue} says nothing about flow control`)
+  if (state === undefined) throw new Error(`the claim of ${steps.queue ?? QUEUE} says nothing about flow control`)
   return { jobs, ids: jobs.map(({ id }) => id), state }
 }
 

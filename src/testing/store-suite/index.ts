@@ -17,6 +17,7 @@ import { endingFacts } from './endings.js'
 import { enqueueFacts } from './enqueue.js'
 import { filterFacts } from './filters.js'
 import { fireFacts } from './fire.js'
+import { flowBatchFacts } from './flow-batches.js'
 import { flowBreakerFacts } from './flow-breakers.js'
 import { flowCountFacts } from './flow-counts.js'
 import { flowDepthFacts } from './flow-depth.js'
@@ -96,6 +97,7 @@ const FACTS: readonly Facts[] = [
 const FLOW_FACTS: readonly Facts[] = [
   flowGroupFacts,
   flowTurnFacts,
+  flowBatchFacts,
   flowOrderedFacts,
   flowOrderedSwitchFacts,
   flowQueueFacts,

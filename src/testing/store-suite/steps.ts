@@ -1,8 +1,9 @@
 // Steps many facts take: bring a job somewhere, and look where things stand.
 
+import type { ClaimBatch } from '../../core/flow/contract.js'
 import type { ClaimedJob, NewJob, SettledJob } from '../../core/job.js'
 import type { JobFilter } from '../../core/job-filter.js'
-import { BATCH_MAX } from '../../core/job-store.js'
+import { BATCH_MAX, type ClaimRequest } from '../../core/job-store.js'
 import { PAGE_MAX } from '../../core/operator-store.js'
 import type { JobState } from '../../core/states.js'
 import type { Store } from '../../core/store.js'
@@ -28,14 +29,20 @@ export interface ClaimSteps {
   readonly queue?: string
   readonly limit?: number
   readonly types?: readonly string[]
+  readonly batches?: readonly ClaimBatch[]
   readonly worker?: string
   readonly leaseMs?: number
 }
 
+/** The claim that these steps ask for. */
+export function claimRequest(steps: ClaimSteps = {}): ClaimRequest {
+  const { queue = QUEUE, limit = BATCH_MAX, types = null, batches = [], worker = WORKER, leaseMs = LEASE_MS } = steps
+  return { queues: [{ queue, limit }], types, worker, leaseMs, ...(batches.length === 0 ? {} : { batches }) }
+}
+
 /** Claims from one queue, everything it gives unless a limit is set. */
 export async function claimJobs(store: Store, steps: ClaimSteps = {}): Promise<readonly ClaimedJob[]> {
-  const { queue = QUEUE, limit = BATCH_MAX, types = null, worker = WORKER, leaseMs = LEASE_MS } = steps
-  return (await store.claim({ queues: [{ queue, limit }], types, worker, leaseMs })).jobs
+  return (await store.claim(claimRequest(steps))).jobs
 }
 
 /** The ids of what a claim gives, in its order. */
