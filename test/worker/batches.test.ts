@@ -105,7 +105,7 @@ describe('a worker that batches one group', () => {
   test('runs what has no slot yet after the rest of its batch, not beside it', async () => {
     const stage = openStage()
     await setGroups(stage, { ordered: true })
-    await stage.enqueue({ type: 'other', payload: 'null' })
+    await stage.enqueue({ queue: 'aside', type: 'other', payload: 'null' })
     await enqueue(stage, 'a0 a1 a2 a3 a4')
     const [slot, door] = [gate(), gate()]
     const calls: string[] = []
@@ -116,7 +116,8 @@ describe('a worker that batches one group', () => {
       return jobs
     })
     // Its first claim does not know yet that the queue has flow control, and asks for more than it has slots.
-    const worker = stage.worker({ handlers: [handler, other], concurrency: 3, prefetch: 20 })
+    const queues = ['aside', 'default']
+    const worker = stage.worker({ handlers: [handler, other], queues, concurrency: 3, prefetch: 20 })
     await worker.start()
     await stage.clock.advance(100)
     slot.open()

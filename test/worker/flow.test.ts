@@ -155,13 +155,13 @@ describe('claims', () => {
   })
 
   test.each([
-    ['that names a limit, which others share', { ...NO_LIMIT, concurrency: 100 }, {}],
-    ['of a queue whose own limit is full', NO_LIMIT, { concurrency: 4 }],
-  ])('no job is claimed ahead %s', async (_, limit, flow) => {
+    ['that names a limit, which others share', null, limitedBy('api')],
+    ['of a queue whose own limit is full', 4, {}],
+  ])('no job is claimed ahead %s', async (_, concurrency, job) => {
     const stage = openStage()
-    await stage.store.setLimit('api', limit, 'ada')
-    await setFlow(stage, flow)
-    await enqueueMany(stage, 200, flow.concurrency === undefined ? limitedBy('api') : {})
+    await stage.store.setLimit('api', { ...NO_LIMIT, concurrency: 100 }, 'ada')
+    await setFlow(stage, { concurrency })
+    await enqueueMany(stage, 200, job)
 
     const waiting = await waitingInHand(stage, { ranMs: 4, concurrency: 4, warmUpMs: 200 })
 

@@ -59,13 +59,14 @@ export function claimFlow(memory: Memory, request: FlowRequest): FlowState {
     probed: [],
   }
   const tracks = tracksInTurn(memory, queue)
+  for (const track of tracks) wakeNaps(look, track)
+  const sharing = tracks.filter(({ turns }) => turns.size > 0)
   let left = Math.min(limit, roomOf(look))
-  for (const [index, track] of tracks.entries()) {
-    wakeNaps(look, track)
-    left -= takeFrom(look, track, Math.ceil(left / (tracks.length - index)))
+  for (const [index, track] of sharing.entries()) {
+    left -= takeFrom(look, track, Math.ceil(left / (sharing.length - index)))
   }
   // What some tracks had no use for goes to the others.
-  for (const track of tracks) left -= takeFrom(look, track, left)
+  for (const track of sharing) left -= takeFrom(look, track, left)
   const { probed } = look
   return { ...stateAfter(look, tracks), ...(probed.length === 0 ? {} : { probed }) }
 }

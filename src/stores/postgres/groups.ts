@@ -5,6 +5,7 @@ import { GROUP_READY_MAX, type GroupPage, type GroupsRequest, type GroupView } f
 import { record } from './audit.js'
 import type { Database, Send } from './database.js'
 import { rateValues } from './limit-row.js'
+import { LOCK_FLOW } from './queue-flow.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
 
 /** Whom a call is about, and who makes it. */
@@ -101,6 +102,8 @@ async function change(
 ): Promise<void> {
   const isChanged = await db.transaction('operate', async (send) => {
     await send(OPEN_QUEUE, [queue, db.now()])
+    // A claim that is under way has read what held before. Its jobs start before this call answers, or not at all.
+    await send(LOCK_FLOW, [queue])
     await send(OPEN, [queue, group])
     const made = await make(send)
     if (made === null) return false

@@ -4,11 +4,14 @@ import { queueLimitName } from '../../core/flow/job-flow.js'
 import { NO_GROUP_SETTINGS, NO_LIMIT, type QueueFlow } from '../../core/flow/settings.js'
 import type { Database, Send } from './database.js'
 import { KEEP_LIMIT, limitValues, rateValues } from './limit-row.js'
-import { statement } from './statement.js'
+import { type Statement, statement } from './statement.js'
 
 const OPEN = statement('open_flow', 'INSERT INTO :schema.flows (queue) VALUES ($1) ON CONFLICT DO NOTHING')
-// Claims wait for this lock, and enqueues do not.
-const LOCK = statement('lock_flow', 'SELECT flows.queue FROM :schema.flows WHERE flows.queue = $1 FOR NO KEY UPDATE')
+/** The lock of a queue's claims. Enqueues and settlements do not wait for it. */
+export const LOCK_FLOW: Statement = statement(
+  'lock_flow',
+  'SELECT flows.queue FROM :schema.flows WHERE flows.queue = $1 FOR NO KEY UPDATE',
+)
 // What held jobs and their groups must be told is done by a walk. One that is sorting goes on, unless the order changes again.
 const SET = statement(
   'set_flow',
@@ -66,7 +69,7 @@ export async function keepFlow(send: Send, queue: string, flow: QueueFlow | unde
   if (flow === undefined && (await send(HAS_FLOW, [queue])).length === 0) return true
   const groups = flow?.groups ?? NO_GROUP_SETTINGS
   await send(OPEN, [queue])
-  await send(LOCK, [queue])
+  await send(LOCK_FLOW, [queue])
   await send(SET, [
     queue,
     groups.concurrency,
