@@ -92,7 +92,11 @@ async function followQueue(
     // Where no other jobs share the claim, a batch is as large as it may be.
     const isAlone = (memory.tracks.get(queue)?.length ?? 0) === 1 && (memory.ready.get(queue)?.values.length ?? 0) === 0
     const isBatch = batch.length > 1 || (isAlone && mostOf(memory, queue, job.flow?.group ?? '') === 1)
+    const plain = memory.ready.get(queue)
+    // Plain jobs always have a turn: beside them a batch would get its share of the claim.
+    if (batch.length > 1) memory.ready.delete(queue)
     const claim = await claimUpTo(isBatch && isAlone ? limit - place : batch.length)
+    if (plain !== undefined) memory.ready.set(queue, plain)
     claims.push(claim)
     const [wanted, taken] = [batch, claim.jobs].map((jobs) => jobs.map(({ id }) => id).join(' '))
     if (taken !== wanted) problems.push(`${wanted} may not start: the memory store gives ${taken || 'nothing'}`)
