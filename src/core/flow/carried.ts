@@ -4,7 +4,7 @@ import type { JobFlow } from './job-flow.js'
 import type { HoldOff } from './views.js'
 
 /** A job that may be under flow control. */
-export interface HasFlow {
+interface HasFlow {
   /** Its group and limits. A store may also set it for a claimed plain job of a queue that has flow control. */
   readonly flow?: JobFlow | undefined
 }
