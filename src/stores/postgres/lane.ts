@@ -8,6 +8,7 @@ import { HoldfastError, isHoldfastError } from '../../core/errors.js'
 import { requestCancel } from './cancel-request.js'
 import { connectError, refusesOptions, sqlStateOf, storeError } from './errors.js'
 import { Exchange, type Failure, type Query } from './exchange.js'
+import { IDENTITY, readIdentity, type ServerIdentity } from './identity.js'
 import { LaneGroup } from './lane-group.js'
 import { POOL_TOO_SMALL } from './pooler.js'
 import { readFacts, type Session, type SessionFacts, type SessionSettings, sessionWith } from './session.js'
@@ -203,6 +204,7 @@ export class Lane {
   // Only a new connection can find the new primary. The other lanes need one too, unless this one led to a standby from the first.
   #demoted(connection: Connection): void {
     this.#drop(connection)
+    this.#group.doubt()
     if (!connection.facts.isReadOnly) this.#group.renew()
   }
 
@@ -252,7 +254,9 @@ export class Lane {
       this.#connection = connection
       return connection
     } catch (thrown) {
-      throw isHoldfastError(thrown) ? thrown : connectError(await this.#where(), thrown)
+      const error = isHoldfastError(thrown) ? thrown : connectError(await this.#where(), thrown)
+      this.#group.doubt()
+      throw error
     }
   }
 
@@ -280,7 +284,9 @@ export class Lane {
       ...(withOptions ? { options: `${more} ${this.#session.options}`.trim() } : {}),
     })
     const forget = () => {
-      if (this.#connection?.client === client) this.#connection = null
+      if (this.#connection?.client !== client) return
+      this.#connection = null
+      this.#group.doubt()
     }
     // Without a listener an error between two queries would end the process.
     client.on('error', forget)
@@ -289,11 +295,31 @@ export class Lane {
       await client.connect()
       const connection = { client, facts: UNKNOWN, checkedMs: performance.now(), unanswered: 0, isGivenUp: false }
       connection.facts = await this.#check(connection)
+      await this.#identify(connection)
       return connection
     } catch (error) {
       destroy(client)
       throw error
     }
+  }
+
+  /** Raises for a server that nothing may be written to: one of a timeline that is over, or a standby where there are others. */
+  async #identify(connection: Connection): Promise<void> {
+    if (connection.facts.isReadOnly) {
+      if (this.#group.isChoosing) throw standby(await this.#where())
+      return
+    }
+    if (!this.#group.asksIdentity) return
+    let found: ServerIdentity | null = null
+    try {
+      found = readIdentity((await this.#exchange(connection, [IDENTITY], this.#options.connectMs)).results[0]!)
+    } catch (error) {
+      if (!isHoldfastError(error, 'store_refused') && !isHoldfastError(error, 'access_denied')) throw error
+      this.#group.asksIdentity = false
+    }
+    if (found === null) return
+    const seen = this.#group.identity
+    if (this.#group.saw(found) === 'stale') throw stale(await this.#where(), found, seen!)
   }
 
   async #where(): Promise<string> {
@@ -409,6 +435,22 @@ function late(purpose: string, facts: SessionFacts, deadlineMs: number): Holdfas
     'store_unavailable',
     `PostgreSQL ${what}${pool}; the connection was cut, the call is safe to repeat`,
     { retryable: true },
+  )
+}
+
+function standby(where: string): HoldfastError {
+  return new HoldfastError(
+    'store_read_only',
+    `PostgreSQL at ${where} takes no writes any more; the primary is looked for again, the call is safe to repeat`,
+    { retryable: true },
+  )
+}
+
+function stale(where: string, { timeline }: ServerIdentity, seen: ServerIdentity): HoldfastError {
+  return new HoldfastError(
+    'store_stale',
+    `PostgreSQL at ${where} is of timeline ${timeline}, and timeline ${seen.timeline} of the same cluster was seen before: this is an old primary that nothing may be written to; stop it, or make it a standby of the new one`,
+    { retryable: true, details: { timeline, seen: seen.timeline } },
   )
 }
 
