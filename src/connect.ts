@@ -2,6 +2,7 @@
 // use one never load the driver of another.
 
 import { checkBoolean, checkKeys, checkText } from './core/check.js'
+import { checkDurability, type Durability } from './core/durability.js'
 import { HoldfastError, invalidOption, show } from './core/errors.js'
 import { given } from './core/given.js'
 import type { Logger } from './core/logger.js'
@@ -17,6 +18,7 @@ import {
   resolveHoldfastOptions,
 } from './holdfast.js'
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
+import type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 
@@ -30,6 +32,12 @@ export interface ConnectOptions extends HoldfastOptions {
   /** The PostgreSQL servers of which one is the primary, as 'host:port', 1 to 16 of them. They replace the host of the URL, as does
    *  'postgres://host1:5432,host2:5432/database'. Connections go to the one that takes writes and has the newest timeline. */
   readonly hosts?: readonly string[]
+  /** What a commit to PostgreSQL waits for: 'local', the disk of the server; 'replicated', also those of the synchronous standbys, if there
+   *  are any; 'applied', until it can be read there. Default 'replicated'. It is synchronous_commit local, on or remote_apply. */
+  readonly durability?: Durability
+  /** How much of what a PostgreSQL store has accepted is remembered, so that it can be said again to a standby that was promoted without it.
+   *  Default { time: '60s', bytesMax: 64 MiB, jobsMax: 500 000 }: the oldest is forgotten first. False remembers nothing. */
+  readonly failoverMemory?: FailoverMemoryOptions | false
   /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
   readonly embedded?: EmbeddedOptions
 }
@@ -40,15 +48,27 @@ export interface ConnectOptions extends HoldfastOptions {
  * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
  */
 export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
-  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema', 'migrate', 'hosts', 'embedded'])
-  const { schema, migrate = true, hosts, embedded, ...others } = options
+  checkKeys('connect', options, [
+    ...HOLDFAST_OPTIONS,
+    'schema',
+    'migrate',
+    'hosts',
+    'durability',
+    'failoverMemory',
+    'embedded',
+  ])
+  const { schema, migrate = true, hosts, durability, failoverMemory, embedded, ...others } = options
   // Before the store is opened: a mistake in an option should not cost the start of a server.
   const { ports, logger } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
   checkBoolean('migrate', migrate)
+  if (durability !== undefined) checkDurability(durability)
   if (hosts !== undefined && !Array.isArray(hosts))
     throw invalidOption("hosts must be a list such as ['db1:5432', 'db2:5432']", hosts)
-  const store = await openStore(chooseUrl(url), { schema, migrate, hosts, embedded, clock: ports.clock, logger })
+  const store = await openStore(chooseUrl(url), {
+    ...{ schema, migrate, hosts, durability, failoverMemory, embedded },
+    ...{ clock: ports.clock, logger },
+  })
   try {
     return await openHoldfast(store, others)
   } catch (error) {
@@ -76,13 +96,15 @@ interface OpenOptions {
   readonly schema: string | undefined
   readonly migrate: boolean
   readonly hosts: readonly string[] | undefined
+  readonly durability: Durability | undefined
+  readonly failoverMemory: FailoverMemoryOptions | false | undefined
   readonly embedded: EmbeddedOptions | undefined
   readonly clock: Clock
   readonly logger: Logger | null
 }
 
 async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Promise<Store> {
-  const { schema, migrate, hosts, embedded, clock, logger } = options
+  const { schema, migrate, hosts, durability, failoverMemory, embedded, clock, logger } = options
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+):/.exec(url)?.[1]
   switch (kind) {
@@ -98,7 +120,7 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
       const { postgresStore } = await import('./stores/postgres/index.js')
       return postgresStore(url, {
         migrate,
-        ...given({ schema, hosts, embedded }),
+        ...given({ schema, hosts, durability, failoverMemory, embedded }),
         onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
       })
     }

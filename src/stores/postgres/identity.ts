@@ -11,7 +11,7 @@ export interface ServerIdentity {
 }
 
 /** The timeline of a primary, from the name of the file it writes its log to: pg_control_checkpoint() lags behind a promotion. */
-export const TIMELINE_SQL = `('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::bigint`
+const TIMELINE_SQL = `('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::bigint`
 
 /** Answers one row, null and null on a standby. Some servers that speak PostgreSQL's protocol have none of these functions. */
 export const IDENTITY: Query = {
@@ -27,6 +27,18 @@ SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE system_identifier
 export function readIdentity([row]: readonly Row[]): ServerIdentity | null {
   const [system, timeline] = row ?? []
   return system == null || timeline == null ? null : { system, timeline: Number(timeline) }
+}
+
+const OTHER = 'holdfast_timeline_'
+
+/** A statement that fails on a primary of another timeline, with an error that `isOtherTimeline` knows. On a standby it does nothing: the
+ *  statement behind it is refused there. */
+export function onTimeline({ timeline }: ServerIdentity): string {
+  return `SELECT CASE WHEN pg_catalog.pg_is_in_recovery() OR ${TIMELINE_SQL} = ${timeline} THEN 0 ELSE ('${OTHER}' || ${TIMELINE_SQL})::integer END`
+}
+
+export function isOtherTimeline(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.message.includes(OTHER)
 }
 
 /** How the identity of a server compares with the newest that was seen. */

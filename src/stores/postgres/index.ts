@@ -2,6 +2,7 @@
 
 import { resolve } from 'node:path'
 import { checkWhole } from '../../core/check.js'
+import { checkDurability, type Durability } from '../../core/durability.js'
 import { HoldfastError } from '../../core/errors.js'
 import { QUEUES_MAX } from '../../core/operating.js'
 import type { Clock } from '../../core/ports.js'
@@ -12,12 +13,13 @@ import { checkMigrated } from './check-migrated.js'
 import { Database } from './database.js'
 import type { EmbeddedOptions, EmbeddedServer } from './embedded/server.js'
 import type { ExtenderSettings } from './extender.js'
+import { type FailoverMemoryOptions, resolveMemory } from './failover-options.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import { LaneGroup } from './lane-group.js'
 import { migrate } from './migrate.js'
 import { openAmong } from './servers.js'
 import { checkSchema } from './statement.js'
-import { composeStore } from './store.js'
+import { composeSafeStore, composeStore, type StoreParts } from './store.js'
 import { WakeUps } from './wake.js'
 
 export interface PostgresOptions {
@@ -33,6 +35,12 @@ export interface PostgresOptions {
   readonly queuesMax?: number
   /** The servers of which one is the primary, as 'host:port'; they replace the host of the URL. Default: those of the URL. */
   readonly hosts?: readonly string[]
+  /** What a commit waits for: 'local', this server's disk; 'replicated', also the disks of the synchronous standbys, if there are any; or
+   *  'applied', until jobs can be read there. Default 'replicated'. */
+  readonly durability?: Durability
+  /** How much is remembered of what was accepted, so that it can be said again after a failover. Default 60 s, 64 MiB, 500 000 jobs;
+   *  false remembers nothing. */
+  readonly failoverMemory?: FailoverMemoryOptions | false
   /** How an embedded server is started. */
   readonly embedded?: EmbeddedOptions
   /** Called with a message each time a migration waits because others use the tables it changes. */
@@ -48,6 +56,8 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
   const { schema, connectMs, deadlineMs, queuesMax, clock } = { ...POSTGRES_DEFAULTS, ...options }
   checkSchema(schema)
   checkWhole('queuesMax', queuesMax, 1, 1_000_000)
+  const bounds = resolveMemory(options.failoverMemory)
+  const durability = checkDurability(options.durability ?? 'replicated')
   const place = await locate(url, { ...options, connectMs })
   const { group } = place
   try {
@@ -58,17 +68,20 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     throw error
   }
   const { settings } = place
-  return composeStore({
-    db: new Database({ settings, schema, clock: clock ?? null, connectMs, deadlineMs, group }),
+  const parts: StoreParts = {
+    db: new Database({ settings, schema, clock: clock ?? null, connectMs, deadlineMs, group, durability }),
     wakeUps: new WakeUps({ settings, schema, connectMs, group }),
     extender: () => ({
       kind: 'postgres',
       module: extenderModule(),
-      data: { ...place.fixed(), schema, connectMs, deadlineMs } satisfies ExtenderSettings,
+      data: { ...place.fixed(), identity: group.identity, schema, connectMs, deadlineMs } satisfies ExtenderSettings,
     }),
     leaveServer: () => place.leave(),
     queuesMax,
-  })
+  }
+  // An embedded server has no standby.
+  if (bounds === null || url.startsWith('embedded:')) return composeStore(parts)
+  return composeSafeStore(parts, { group, bounds })
 }
 
 /** Modules in a CommonJS bundle have no URL. There the heartbeat thread contains the extender. */

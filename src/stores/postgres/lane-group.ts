@@ -12,7 +12,7 @@ interface Member {
 const UNPREPARED_MS = 5_000
 const UNPREPARED_MS_MAX = 600_000
 
-export interface LaneGroupOptions {
+interface LaneGroupOptions {
   /** For how long nothing is prepared at first. Default 5 000. */
   readonly unpreparedMs?: number
   /** Called when a connection failed or its server takes no writes any more, so that the primary is looked for again. With it, no lane
@@ -32,6 +32,9 @@ export class LaneGroup {
   asksIdentity = true
   /** Called when a lane has met a server of a newer timeline, before anything is sent to it. */
   onNewer: ((from: ServerIdentity, to: ServerIdentity) => void) | null = null
+
+  /** Whether something is still to be said again to the newest server. */
+  isHeld: () => boolean = () => false
 
   constructor({ unpreparedMs = UNPREPARED_MS, onDoubt }: LaneGroupOptions = {}) {
     this.#unpreparedMs = unpreparedMs

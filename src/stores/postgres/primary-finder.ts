@@ -15,7 +15,7 @@ const JITTER_MS = 50
 /** A server that does not answer within this time is passed over. */
 const ANSWER_MS = 3_000
 
-export interface FinderOptions {
+interface FinderOptions {
   /** One URL for each server. */
   readonly urls: readonly string[]
   readonly connectMs: number

@@ -17,6 +17,7 @@ import { replacePayload } from './0014_replace.js'
 import { claimFlow } from './0015_claim_flow.js'
 import { flowGuards } from './0016_flow_guards.js'
 import { keysByNext } from './0017_keys_by_next.js'
+import { timeline } from './0018_timeline.js'
 import type { Migration } from './migration.js'
 
 /** The migrations this version of the package knows, in order. */
@@ -38,4 +39,5 @@ export const MIGRATIONS: readonly Migration[] = [
   claimFlow,
   flowGuards,
   keysByNext,
+  timeline,
 ]
