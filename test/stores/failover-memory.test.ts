@@ -1,10 +1,14 @@
 // A standby that had not received the last commits is promoted. What was accepted stays accepted, and what had run does not run again,
 // as long as the processes that know of it live.
 
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { PgBouncer } from '../../lab/servers/pgbouncer.js'
 import { PostgresPair } from '../../lab/servers/standby.js'
+import { describeFailover } from '../../src/cli/doctor/failover-checks.js'
 import { type ConnectOptions, connect, defineJob, type Holdfast, type HoldfastEvent } from '../../src/index.js'
+import { Database } from '../../src/stores/postgres/database.js'
+import { type LastFailover, lastFailover } from '../../src/stores/postgres/last-failover.js'
 
 let pair: PostgresPair
 const opened: Holdfast[] = []
@@ -34,6 +38,16 @@ async function openAt(url: string, options: ConnectOptions = {}): Promise<Holdfa
 
 function said(): Extract<HoldfastEvent, { name: 'failover.said' }>[] {
   return events.filter((event) => event.name === 'failover.said')
+}
+
+async function readLast(): Promise<LastFailover | null> {
+  const settings = async () => ({ connectionString: pair.primary.url })
+  const db = new Database({ settings, schema: 'holdfast', clock: null, connectMs: 5_000, deadlineMs: 5_000 })
+  try {
+    return await lastFailover(db)
+  } finally {
+    await db.close()
+  }
 }
 
 /** How often each job was run, and a gate that slow ones wait for. */
@@ -81,6 +95,31 @@ describe('a failover that loses the last commits', () => {
     expect((await producer.get(child.id))?.state).toBe('blocked')
     expect((await producer.enqueue('work', {}, { idempotencyKey: 'one' })).id).toBe(keyed.id)
     expect((await producer.queues()).map(({ name }) => name).sort()).toEqual(['apart', 'default'])
+    const lines = describeFailover(await readLast())
+    expect(lines[0]).toContain('Timeline 2 was first seen at')
+    expect(lines[1]).toMatch(/^Commits between \S+Z and \S+Z \(\d+\.\d s\) may be lost/)
+    expect(lines.join('\n')).toContain('1 processes said again what was missing: 204 jobs, 0 claims, 0 settlements.')
+    const { entries } = await producer.audit({ action: 'timeline_changed' })
+    expect(entries).toMatchObject([{ actor: 'holdfast', target: '2', details: { before: { timeline: 1 } } }])
+  }, 30_000)
+
+  test('names jobs of callers’ transactions that are not there, and does not repeat them', async () => {
+    const producer = await open({ upkeep: false })
+    await producer.enqueue('work', {})
+    await pair.caughtUp()
+    await pair.cutOff()
+    const client = new pg.Client({ connectionString: pair.primary.url })
+    await client.connect()
+    await client.query('BEGIN')
+    const { id } = await producer.enqueue('work', {}, { tx: client })
+    await client.query('COMMIT')
+    await client.end()
+
+    await pair.failOver()
+    await producer.enqueue('work', {})
+
+    await expect.poll(() => said(), { timeout: 5_000 }).toMatchObject([{ jobs: 0, inside: 1 }])
+    expect(await producer.get(id)).toBeNull()
   }, 30_000)
 
   test('runs no job again that had run, and none that is running', async () => {

@@ -17,7 +17,7 @@ export interface MemoryBounds {
 export const MEMORY_DEFAULTS: MemoryBounds = { ms: 60_000, bytes: 64 * 1024 * 1024, jobs: 500_000 }
 
 /** A claim, with what is needed to write it for a job that the store does not know. */
-export interface ClaimedLease extends Lease {
+interface ClaimedLease extends Lease {
   readonly type: string
   readonly priority: number
   readonly attempt: number

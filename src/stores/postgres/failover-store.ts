@@ -8,8 +8,19 @@ import type { FailoverMemory } from './failover-memory.js'
 
 /** The same store, with a memory. */
 export function withFailover(store: Store, failover: Failover, memory: FailoverMemory): Store {
+  // A job that is not there may be about to be said again.
+  const lookTwice = async <T>(look: () => Promise<T>): Promise<T> => {
+    const found = await look()
+    const said = failover.whenSaid()
+    if (said === null) return found
+    await said
+    return look()
+  }
   return {
     ...store,
+    get: (id) => lookTwice(() => store.get(id)),
+    endings: (ids) => lookTwice(() => store.endings(ids)),
+    among: (ids, queues) => lookTwice(() => store.among(ids, queues)),
     async enqueue(jobs, request = {}) {
       const answers = await store.enqueue(jobs, request)
       if (request.tx !== undefined) memory.enqueuedInside(answers)
