@@ -42,7 +42,7 @@ interface Entry {
 // What an entry, and a job or lease in it, take beside their texts. Measured with --expose-gc: 190 to 230 bytes for a job's object and id.
 const JOB_BYTES = 220
 const ENTRY_BYTES = 120
-/** Entries that were dropped are removed from the array once there are this many. */
+/** Entries that were dropped are removed from the array once there are this many, and more than are left: each is copied once at most. */
 const DROPPED_MAX = 4_096
 
 /** The memory of one store. */
@@ -137,7 +137,8 @@ export class FailoverMemory {
       this.#bytes -= entry.bytes
       this.#count -= entry.count
     }
-    if (this.#head === this.#entries.length || this.#head > DROPPED_MAX) {
+    const isMostlyDropped = this.#head > DROPPED_MAX && this.#head * 2 > this.#entries.length
+    if (this.#head === this.#entries.length || isMostlyDropped) {
       this.#entries = this.#entries.slice(this.#head)
       this.#head = 0
     }

@@ -16,6 +16,8 @@ import { arrayOf, readMs, statement } from './statement.js'
 
 /** How long claims wait, after the first process has met the new server, for workers that may know of jobs that have ended. */
 const HOLD_MS = 5_000
+/** And how long at least: the new server does not know a worker that was started in the moments that it lost. */
+const HOLD_MS_MIN = 1_500
 const LOOK_MS = 100
 /** How long a call waits until this process has said what it remembers. */
 const SAID_MS = 2_000
@@ -138,7 +140,8 @@ export class Failover {
       await this.#saying
       if (!this.#isHeld) return
       const [[sinceMs, others] = []] = await this.#parts.db.send('look', WAITED_FOR, [])
-      if (this.#saying === null && (Number(others ?? 0) === 0 || (readMs(sinceMs) ?? HOLD_MS) >= HOLD_MS)) {
+      const enoughMs = Number(others ?? 0) === 0 ? HOLD_MS_MIN : HOLD_MS
+      if (this.#saying === null && (readMs(sinceMs) ?? HOLD_MS) >= enoughMs) {
         this.#isHeld = false
         return
       }
