@@ -126,9 +126,9 @@ export class FailoverMemory {
     }, this.#bounds.ms).unref()
   }
 
-  /** Drops what is too old or too much; with `beforeMs`, everything that was added before. */
-  trim(beforeMs = Number.NEGATIVE_INFINITY): void {
-    const oldestMs = Math.max(beforeMs, this.#nowMs() - this.#bounds.ms)
+  /** Drops what is too old or too much. */
+  trim(): void {
+    const oldestMs = this.#nowMs() - this.#bounds.ms
     const { bytes, jobs } = this.#bounds
     while (this.#head < this.#entries.length) {
       const entry = this.#entries[this.#head]!
