@@ -2,10 +2,12 @@
 // use one never load the driver of another.
 
 import { checkBoolean, checkKeys, checkText } from './core/check.js'
-import { HoldfastError, show } from './core/errors.js'
+import { checkDurability, type Durability } from './core/durability.js'
+import { HoldfastError, invalidOption, show } from './core/errors.js'
 import { given } from './core/given.js'
 import type { Logger } from './core/logger.js'
 import type { Clock } from './core/ports.js'
+import { serversOf } from './core/server-list.js'
 import type { Store } from './core/store.js'
 import { redactUrl } from './core/url.js'
 import {
@@ -16,6 +18,7 @@ import {
   resolveHoldfastOptions,
 } from './holdfast.js'
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
+import type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 
@@ -26,6 +29,15 @@ export interface ConnectOptions extends HoldfastOptions {
   /** Whether the schema is made where it is missing, and brought up to date. Default true. With false both raise
    *  `schema_missing`: for programs that look at a queue, where a mistyped schema must not become a new one. */
   readonly migrate?: boolean
+  /** The PostgreSQL servers of which one is the primary, as 'host:port', 1 to 16 of them. They replace the host of the URL, as does
+   *  'postgres://host1:5432,host2:5432/database'. Connections go to the one that takes writes and has the newest timeline. */
+  readonly hosts?: readonly string[]
+  /** What a commit to PostgreSQL waits for: 'local', the disk of the server; 'replicated', also those of the synchronous standbys, if there
+   *  are any; 'applied', until it can be read there. Default 'replicated'. It is synchronous_commit local, on or remote_apply. */
+  readonly durability?: Durability
+  /** How much of what a PostgreSQL store has accepted is remembered, so that it can be said again to a standby that was promoted without it.
+   *  Default { time: '60s', bytesMax: 64 MiB, jobsMax: 500 000 }: the oldest is forgotten first. False remembers nothing. */
+  readonly failoverMemory?: FailoverMemoryOptions | false
   /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
   readonly embedded?: EmbeddedOptions
 }
@@ -36,13 +48,27 @@ export interface ConnectOptions extends HoldfastOptions {
  * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
  */
 export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
-  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema', 'migrate', 'embedded'])
-  const { schema, migrate = true, embedded, ...others } = options
+  checkKeys('connect', options, [
+    ...HOLDFAST_OPTIONS,
+    'schema',
+    'migrate',
+    'hosts',
+    'durability',
+    'failoverMemory',
+    'embedded',
+  ])
+  const { schema, migrate = true, hosts, durability, failoverMemory, embedded, ...others } = options
   // Before the store is opened: a mistake in an option should not cost the start of a server.
   const { ports, logger } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
   checkBoolean('migrate', migrate)
-  const store = await openStore(chooseUrl(url), { schema, migrate, embedded, clock: ports.clock, logger })
+  if (durability !== undefined) checkDurability(durability)
+  if (hosts !== undefined && !Array.isArray(hosts))
+    throw invalidOption("hosts must be a list such as ['db1:5432', 'db2:5432']", hosts)
+  const store = await openStore(chooseUrl(url), {
+    ...{ schema, migrate, hosts, durability, failoverMemory, embedded },
+    ...{ clock: ports.clock, logger },
+  })
   try {
     return await openHoldfast(store, others)
   } catch (error) {
@@ -69,13 +95,16 @@ function chooseUrl(url: string | undefined): ChosenUrl {
 interface OpenOptions {
   readonly schema: string | undefined
   readonly migrate: boolean
+  readonly hosts: readonly string[] | undefined
+  readonly durability: Durability | undefined
+  readonly failoverMemory: FailoverMemoryOptions | false | undefined
   readonly embedded: EmbeddedOptions | undefined
   readonly clock: Clock
   readonly logger: Logger | null
 }
 
 async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Promise<Store> {
-  const { schema, migrate, embedded, clock, logger } = options
+  const { schema, migrate, hosts, durability, failoverMemory, embedded, clock, logger } = options
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+):/.exec(url)?.[1]
   switch (kind) {
@@ -87,11 +116,11 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
     case 'embedded':
     case 'postgres':
     case 'postgresql': {
-      checkPostgresUrl(source, url, kind)
+      checkPostgresUrl(source, url, kind, hosts)
       const { postgresStore } = await import('./stores/postgres/index.js')
       return postgresStore(url, {
         migrate,
-        ...given({ schema, embedded }),
+        ...given({ schema, hosts, durability, failoverMemory, embedded }),
         onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
       })
     }
@@ -106,14 +135,13 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
   }
 }
 
-function checkPostgresUrl(source: string, url: string, kind: string): void {
+function checkPostgresUrl(source: string, url: string, kind: string, hosts: readonly string[] | undefined): void {
   if (kind === 'embedded') {
     if (url.length > 'embedded:'.length && !url.includes('\0')) return
     throw invalidUrl(source, url, "it must name a folder, as in 'embedded:.holdfast'")
   }
-  if (!url.startsWith(`${kind}://`) || !URL.canParse(url)) {
-    throw invalidUrl(source, url, 'it must look like postgres://user:password@host:5432/database')
-  }
+  const servers = serversOf(url, hosts)
+  if ('why' in servers) throw invalidUrl(source, url, servers.why)
 }
 
 function invalidUrl(source: string, url: string, why: string): HoldfastError {

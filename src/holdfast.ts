@@ -211,6 +211,7 @@ export async function openHoldfast(store: Store, options: HoldfastOptions = {}):
   const { ports, retentionMs, auditRetentionMs, tracer, logger } = settings
   const events = new Events()
   if (logger !== null) events.on(new EventLog(logger).receive)
+  store.reportTo?.(events.emit)
   const time = await StoreTime.read(store, ports.clock)
   const tally = new Tally({ store, ports, emit: events.emit })
   const upkeepOptions = typeof settings.upkeep === 'object' ? settings.upkeep : {}

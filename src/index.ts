@@ -47,6 +47,7 @@ export {
   type JobDefinition,
   RetryJob,
 } from './core/definition.js'
+export type { Durability } from './core/durability.js'
 export type { Duration } from './core/duration.js'
 export {
   ERROR_CODES,
@@ -120,6 +121,7 @@ export type {
 } from './core/views.js'
 export { type Holdfast, type HoldfastOptions, openHoldfast } from './holdfast.js'
 export type { HostOptions } from './host/options.js'
+export type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
 export { VERSION } from './version.js'
 export type { WorkerOptions } from './worker/options.js'
 export type { Worker } from './worker/worker.js'

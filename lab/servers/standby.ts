@@ -71,6 +71,19 @@ export class PostgresPair {
     await this.promote()
   }
 
+  /** Lets the standby receive nothing more: what is written from now on is lost by a failover. Undone by `rebuildStandby`. */
+  async cutOff(): Promise<void> {
+    const primary = this.#primary
+    // The word `all` does not mean replication there.
+    await writeFile(join(primary.data, 'pg_hba.conf'), 'host all all 127.0.0.1/32 trust\n')
+    await ask(primary, 'SELECT pg_reload_conf()')
+    const end = 'SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_replication'
+    await until(async () => (await ask(primary, end))[0]?.[0] === 0, 'the standby was not cut off')
+    const isGone = async () =>
+      (await ask(this.#standby, 'SELECT count(*)::int FROM pg_stat_wal_receiver'))[0]?.[0] === 0
+    await until(isGone, 'the standby still receives')
+  }
+
   /** Promotes the standby, whatever the primary does. Its connections stay. From here on it is `primary`. */
   async promote(): Promise<void> {
     const next = this.#standby
@@ -104,6 +117,8 @@ export class PostgresPair {
     const [primary, standby] = [this.#primary, this.#standby]
     await standby.stop('SIGKILL')
     await rm(standby.data, { recursive: true, force: true })
+    await writeFile(join(primary.data, 'pg_hba.conf'), 'host all,replication all 127.0.0.1/32 trust\n')
+    await ask(primary, 'SELECT pg_reload_conf()')
     await copyData(primary, standby.data)
     await follow(standby, primary)
     await this.caughtUp()

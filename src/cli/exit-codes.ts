@@ -68,6 +68,7 @@ const BY_ERROR: Readonly<Record<ErrorCode, ExitCode>> = {
   store_unavailable: EXIT.cannotConnect,
   store_refused: EXIT.cannotConnect,
   store_read_only: EXIT.cannotConnect,
+  store_stale: EXIT.cannotConnect,
   access_denied: EXIT.cannotConnect,
   schema_too_new: EXIT.checkFailed,
   schema_missing: EXIT.checkFailed,

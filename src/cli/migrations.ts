@@ -3,10 +3,12 @@
 
 import { createHash } from 'node:crypto'
 import { HoldfastError } from '../core/errors.js'
+import { serversOf } from '../core/server-list.js'
 import { openEmbedded } from '../stores/postgres/embedded/server.js'
 import { type ConnectionSettings, Lane } from '../stores/postgres/lane.js'
 import { isConcurrent } from '../stores/postgres/migrate.js'
 import { MIGRATIONS } from '../stores/postgres/migrations/index.js'
+import { openAmong } from '../stores/postgres/servers.js'
 import { checkSchema, inSchema } from '../stores/postgres/statement.js'
 import type { ChosenStore, StoreFlags } from './input/connection.js'
 
@@ -25,7 +27,12 @@ const DEADLINE_MS = 10_000
 
 /** Runs something with the connection settings of a PostgreSQL store. An embedded server is started for it. */
 export async function atServer<T>({ folder, url }: ChosenStore, run: (settings: Settings) => Promise<T>): Promise<T> {
-  if (folder === null) return run(async () => ({ connectionString: url }))
+  if (folder === null) {
+    const servers = serversOf(url)
+    return run(
+      'urls' in servers ? openAmong(servers.urls, CONNECT_MS).settings : async () => ({ connectionString: url }),
+    )
+  }
   const server = await openEmbedded(folder)
   try {
     return await run(() => server.ensureRunning())

@@ -42,6 +42,7 @@ export const ERROR_CODES = [
   'store_unavailable',
   'store_refused',
   'store_read_only',
+  'store_stale',
   'access_denied',
   'schema_too_new',
   'schema_missing',

@@ -104,6 +104,18 @@ export type HoldfastEvent =
   | { readonly name: 'prune.done'; readonly days: readonly string[]; readonly rows: number }
   /** A day past its retention cannot be dropped, or one to come not be made; it is passed over. Said again each hour while it lasts. */
   | { readonly name: 'prune.postponed'; readonly day: string; readonly why: string }
+  /** The store is on another server now, which may have lost the last commits of the one before. */
+  | { readonly name: 'timeline.changed'; readonly system: string; readonly from: number; readonly to: number }
+  /** What this process remembered was said again to the new server: how much of it had been missing there. `inside` counts jobs that
+   *  were enqueued in callers' transactions and are not there: those were rolled back, or lost with everything else they wrote. */
+  | {
+      readonly name: 'failover.said'
+      readonly jobs: number
+      readonly claims: number
+      readonly settlements: number
+      readonly inside: number
+      readonly tookMs: number
+    }
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }
   | { readonly name: 'loop.blocked'; readonly forMs: number }

@@ -64,6 +64,8 @@ const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], 'job.ended' | 'job.
     'durability.reduced': 'error',
     'prune.done': 'debug',
     'prune.postponed': 'warn',
+    'timeline.changed': 'warn',
+    'failover.said': 'warn',
     'store.failed': 'error',
     'store.recovered': 'info',
     'loop.blocked': 'warn',
@@ -124,6 +126,10 @@ function messageOf(event: HoldfastEvent): string {
       return `the store failed during ${event.during}`
     case 'store.recovered':
       return `the store is back: ${event.during}`
+    case 'timeline.changed':
+      return `the store has changed hands: timeline ${event.from} is over, timeline ${event.to} goes on`
+    case 'failover.said':
+      return `said again after a failover: ${event.jobs} jobs, ${event.claims} claims, ${event.settlements} settlements; ${event.inside} jobs of callers' transactions are not there`
     case 'limit.closed':
       return `limit ${event.limit} gives no jobs: ${event.why}`
     case 'flow.repaired':

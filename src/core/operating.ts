@@ -298,6 +298,10 @@ export interface PostgresHealth {
     readonly statementTimeout: string
     readonly readOnlyByDefault: boolean
   }
+  /** What the commits of this process wait for, by its option. */
+  readonly durability?: 'local' | 'replicated' | 'applied'
+  /** The standbys that follow, and those whose answer commits wait for: synchronous_standby_names, empty when there are none. */
+  readonly standbys?: { readonly connected: number; readonly synchronous: string }
   readonly connections: number
   readonly inRecovery: boolean
   readonly databaseBytes: number

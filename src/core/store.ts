@@ -15,6 +15,7 @@
 // - A call raises HoldfastError: `store_unavailable` (retryable; it may or may not have taken effect), `store_refused`,
 //   `store_read_only` or `access_denied`.
 
+import type { Emit } from './events.js'
 import type { ExtenderSpec, JobStore } from './job-store.js'
 import type { OperatorStore } from './operator-store.js'
 import type { UpkeepStore } from './upkeep-store.js'
@@ -22,5 +23,7 @@ import type { UpkeepStore } from './upkeep-store.js'
 /** A whole store, and its end. */
 export interface Store extends JobStore, UpkeepStore, OperatorStore {
   readonly kind: ExtenderSpec['kind']
+  /** The store's own events go there from now on. Absent where it has none. */
+  reportTo?(emit: Emit): void
   close(): Promise<void>
 }

@@ -48,6 +48,7 @@ export class ProcessMetrics {
 
   #listen(): Listeners {
     const { promoted, extended, fired, late, broken, failures, blocked, endedChildren, repaired, full } = this.#metrics
+    const { timelines, saidAgain } = this.#metrics
     const jobs = this.#jobs
     return {
       'enqueue.answered': (event) => this.#enqueued(event),
@@ -64,6 +65,12 @@ export class ProcessMetrics {
       'schedule.late': ({ count }) => late.inc(count),
       'schedule.broken': () => broken.inc(),
       'store.failed': ({ during }) => failures.inc({ during: this.#deps.activities.of(during) }),
+      'timeline.changed': () => timelines.inc(),
+      'failover.said': ({ jobs: enqueued, claims, settlements }) => {
+        saidAgain.inc({ what: 'job' }, enqueued)
+        saidAgain.inc({ what: 'claim' }, claims)
+        saidAgain.inc({ what: 'settlement' }, settlements)
+      },
       'child.ended': ({ isolate, why }) => endedChildren.inc({ isolate, reason: why }),
       'loop.blocked': ({ forMs }) => blocked.inc(forMs / 1_000),
       'flow.repaired': ({ count }) => repaired.inc(count),
@@ -151,6 +158,8 @@ function makeMetrics(registry: Registry) {
     late: counter('schedules_late_total', 'Firings more than 15 s after their time; counted once a minute.'),
     broken: counter('schedules_broken_total', 'Schedules found unreadable.'),
     failures: counter('store_failures_total', 'Calls of the store that failed.', ['during']),
+    timelines: counter('store_timeline_changes_total', 'Failovers of the store that this process went through.'),
+    saidAgain: counter('store_said_again_total', 'What a failover had lost and this process said again.', ['what']),
     endedChildren: counter('children_ended_total', 'Children that ran handlers and ended, by the reason.', [
       'isolate',
       'reason',

@@ -90,6 +90,7 @@ export function refusalOf(error: unknown): Refusal {
 const STORE_WORDS: Readonly<Partial<Record<ErrorCode, string>>> = {
   store_unavailable: 'the store does not answer: it is down or too busy; try again',
   store_read_only: 'the store accepts no changes at the moment: it is read-only, or its disk is full',
+  store_stale: 'the store has changed hands, and only its old server can be reached; try again',
   store_refused: 'the store refused the request: `holdfast doctor` tells more',
   access_denied: "the store refused the server's login: `holdfast doctor` tells more",
   schema_too_new: 'the store was migrated by a newer version than this server: upgrade the server',

@@ -7,6 +7,7 @@ import type { SettledJob } from '../core/job.js'
 const PASSING: readonly ErrorCode[] = [
   'store_unavailable',
   'store_read_only',
+  'store_stale',
   'access_denied',
   'schema_missing',
   'schema_too_new',

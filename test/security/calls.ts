@@ -14,7 +14,7 @@ import {
 } from '../../src/testing/store-suite/samples.js'
 import { claimJob, enqueueJob, jobIn, startJob } from '../../src/testing/store-suite/steps.js'
 
-export type CallName = Exclude<keyof Store, 'kind' | 'wake' | 'listen' | 'mute' | 'extender' | 'close'>
+export type CallName = Exclude<keyof Store, 'kind' | 'wake' | 'listen' | 'mute' | 'extender' | 'reportTo' | 'close'>
 
 /** Makes the call as `store`, on what `owner` has prepared. */
 type Call = (store: Store, owner: Store) => Promise<unknown>

@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import type { Duration } from '../../core/duration.js'
 import { addExamples, type Cli } from '../command.js'
 import { type Check, checksOf, durabilityOf, type Level } from '../doctor/checks.js'
+import { describeFailover } from '../doctor/failover-checks.js'
 import type { Facts } from '../doctor/inspect.js'
 import { EXIT } from '../exit-codes.js'
 import { duration } from '../input/arguments.js'
@@ -22,6 +23,7 @@ import { type Format, visible } from '../output/terminal.js'
 
 interface DoctorFlags extends StoreFlags {
   readonly horizonWarn?: Duration
+  readonly afterFailover?: boolean
 }
 
 export function addDoctor(parent: Command, cli: Cli): void {
@@ -41,11 +43,13 @@ export function addDoctor(parent: Command, cli: Cli): void {
         duration,
       ),
     )
+    .option('--after-failover', 'say what the last failover may have lost, and what was said again')
     .action((flags: DoctorFlags) => doctor(cli, flags))
   addStoreOptions(command, { json: 'print { store, version, isDurable, durability, checks, isHealthy } as JSON' })
   addExamples(command, [
     ['holdfast doctor', 'before the first job that matters'],
     ['holdfast doctor --url postgres://app@db/shop --json', 'in a deployment'],
+    ['holdfast doctor --after-failover', 'what may be missing'],
     [`holdfast doctor --json | jq -r '.checks[] | select(.level != "ok") | .fix[]'`, 'only what to run'],
   ])
 }
@@ -54,6 +58,7 @@ async function doctor(cli: Cli, flags: DoctorFlags): Promise<void> {
   const store = chooseStore(flags)
   checkExists(store)
   const facts = await atStore(store, () => inspect(store, flags))
+  if (flags.afterFailover === true) return sayFailover(cli, flags, facts)
   const { horizonWarn } = flags
   const checks = checksOf(facts, horizonWarn === undefined ? undefined : { horizonWarnMs: Number(horizonWarn) })
   const isHealthy = checks.every(({ level }) => level !== 'failed')
@@ -66,6 +71,11 @@ async function doctor(cli: Cli, flags: DoctorFlags): Promise<void> {
     })
   } else print(cli, store, facts, checks)
   if (!isHealthy) process.exitCode = EXIT.checkFailed
+}
+
+function sayFailover(cli: Cli, { json }: StoreFlags, { failover }: Facts): void {
+  if (json === true) writeJson(cli, { failover: failover ?? null })
+  else for (const line of describeFailover(failover)) cli.stdout.line(line)
 }
 
 async function inspect(store: ChosenStore, flags: StoreFlags): Promise<Facts> {

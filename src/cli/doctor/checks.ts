@@ -4,6 +4,7 @@ import { isLessThanOn } from '../../core/durability.js'
 import type { Horizon, Overview, PostgresHealth } from '../../core/operating.js'
 import { lacksWorker } from '../output/columns.js'
 import { spanText } from '../output/times.js'
+import { checkReplication } from './failover-checks.js'
 import { flowChecks } from './flow-checks.js'
 import type { Facts } from './inspect.js'
 
@@ -46,6 +47,7 @@ export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLD
     named('fsync', checkFsync(settings.fsync)),
     named('full_page_writes', checkPages(settings.fullPageWrites)),
     named('synchronous_commit', checkCommit(settings)),
+    ...(postgres.standbys === undefined ? [] : [named('replication', checkReplication(postgres.standbys))]),
     named('writable', checkWritable(postgres)),
     ...schema,
     named('version', checkVersion(postgres.versionNumber, health.version)),

@@ -8,6 +8,7 @@ import { Database } from '../../stores/postgres/database.js'
 import { lastRepaired, type RepairedGroups } from '../../stores/postgres/flow-net.js'
 import { groups } from '../../stores/postgres/groups.js'
 import { health } from '../../stores/postgres/health.js'
+import { type LastFailover, lastFailover } from '../../stores/postgres/last-failover.js'
 import { limits } from '../../stores/postgres/limits.js'
 import { overview } from '../../stores/postgres/overview.js'
 import {
@@ -40,6 +41,8 @@ export interface Facts {
   readonly repaired?: RepairedGroups | null | undefined
   /** Undefined when it cannot be read. */
   readonly flow?: FlowFacts | undefined
+  /** The last failover. Null when there was none; undefined when that cannot be read. */
+  readonly failover?: LastFailover | null | undefined
 }
 
 const CONNECT_MS = 10_000
@@ -76,6 +79,7 @@ async function read(settings: Settings, schema: string, isCurrent: boolean): Pro
       ahead: isCurrent ? await schedulesAhead(db).catch(() => undefined) : undefined,
       strays: isCurrent ? await strays(db).catch(() => undefined) : undefined,
       repaired: isCurrent ? await lastRepaired(db).catch(() => undefined) : undefined,
+      failover: isCurrent ? await lastFailover(db).catch(() => undefined) : undefined,
       flow: seen === null ? undefined : await flow(db, seen).catch(() => undefined),
     }
   } finally {

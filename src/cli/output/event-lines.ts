@@ -102,6 +102,14 @@ export class EventLines {
       case 'horizon.held':
       case 'durability.reduced':
         return { subject: 'store', text: short(event.text), tone: 'bad' }
+      case 'timeline.changed': {
+        const text = `the store has changed hands: timeline ${event.from} is over, timeline ${event.to} goes on`
+        return { subject: 'store', text, tone: 'warning' }
+      }
+      case 'failover.said': {
+        const text = `said again after the failover: ${event.jobs} jobs, ${event.claims} claims, ${event.settlements} settlements`
+        return { subject: 'store', text, tone: 'good' }
+      }
       case 'horizon.freed':
         return { subject: 'store', text: 'no transaction holds an old snapshot any more', tone: 'good' }
       case 'prune.postponed':

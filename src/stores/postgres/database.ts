@@ -1,5 +1,6 @@
 // The store's connections, each for its own purpose, so that a slow list never holds up a settlement.
 
+import type { Durability } from '../../core/durability.js'
 import { HoldfastError } from '../../core/errors.js'
 import type { Queryable } from '../../core/job-store.js'
 import type { Clock } from '../../core/ports.js'
@@ -27,6 +28,7 @@ const PURPOSES = {
   search: 'search jobs',
   count: 'count jobs',
   bulk: 'do bulk actions',
+  again: 'say again what a failover lost',
 } as const
 
 export type Purpose = keyof typeof PURPOSES
@@ -53,7 +55,12 @@ const APART: Readonly<Record<Purpose, { readonly session: SessionSettings; reado
   search: { session: { statement_timeout: '2s' }, onlyReads: true },
   count: { session: { statement_timeout: '2s' }, onlyReads: true },
   bulk: { session: { statement_timeout: '5s', lock_timeout: '2s' }, onlyReads: false },
+  again: { session: { lock_timeout: '2s' }, onlyReads: false },
 }
+
+/** What must not be done on a new primary before this process has said again what that may have lost: a lease that it would not find is
+ *  only lost if nobody restores it. */
+const AFTER_SAID: readonly Purpose[] = ['claim', 'settle', 'extend']
 
 /** Steps of retention that lock nobody out may take longer than calls that somebody waits for. */
 const RETENTION_DEADLINE_MS = 120_000
@@ -67,6 +74,8 @@ export interface DatabaseOptions {
   readonly deadlineMs: number
   /** The other lanes of its store. Default: none but its own. */
   readonly group?: LaneGroup
+  /** What its commits wait for. Default 'replicated'. */
+  readonly durability?: Durability
 }
 
 /** A statement and its values. */
@@ -80,6 +89,7 @@ export type SendTogether = (calls: readonly Call[]) => Promise<Row[][]>
 
 export class Database {
   readonly schema: string
+  readonly durability: Durability
   readonly #clock: Clock | null
   readonly #deadlineMs: number
   readonly #lanes: Readonly<Record<Purpose, Lane>>
@@ -89,11 +99,16 @@ export class Database {
 
   constructor(options: DatabaseOptions) {
     this.schema = options.schema
+    this.durability = options.durability ?? 'replicated'
     this.#clock = options.clock
     this.#deadlineMs = options.deadlineMs
     const { settings, connectMs, group = new LaneGroup() } = options
     const lane = (purpose: Purpose): Lane =>
-      new Lane({ settings, connectMs, group, purpose: PURPOSES[purpose], ...APART[purpose] })
+      new Lane({
+        ...{ settings, connectMs, group, purpose: PURPOSES[purpose], ...APART[purpose] },
+        waitsForSaid: AFTER_SAID.includes(purpose),
+        durability: this.durability,
+      })
     const purposes = Object.keys(PURPOSES) as Purpose[]
     this.#lanes = Object.fromEntries(purposes.map((purpose) => [purpose, lane(purpose)])) as Record<Purpose, Lane>
     this.#whereabouts = new Whereabouts(this.schema, (place) => this.send('look', place, []))
@@ -131,6 +146,11 @@ export class Database {
   /** Asks the server to end what runs there now. Resolves when it has taken note. */
   cancelRunning(purpose: Purpose): Promise<void> {
     return this.#lanes[purpose].cancelRunning()
+  }
+
+  /** Ends the connection, which is opened again when it is needed. */
+  hangUp(purpose: Purpose): void {
+    this.#lanes[purpose].renew()
   }
 
   #deadlineOf(purpose: Purpose): number {

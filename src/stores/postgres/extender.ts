@@ -5,27 +5,47 @@ import type { Lease } from '../../core/job.js'
 import type { Extension } from '../../core/job-store.js'
 import { Database } from './database.js'
 import { extend } from './extend.js'
+import type { ServerIdentity } from './identity.js'
 import type { ConnectionSettings } from './lane.js'
+import { LaneGroup } from './lane-group.js'
+import { openAmong } from './servers.js'
 
 /** What the thread receives. */
 export interface ExtenderSettings {
   readonly connection: ConnectionSettings
   /** The lock file of an embedded server on a port, which may be another after a restart; null for any other server. */
   readonly portFile: string | null
+  /** The URLs of the servers of which one is the primary; empty for an embedded server. */
+  readonly servers: readonly string[]
+  /** The server that the store is on when the thread starts. */
+  readonly identity: ServerIdentity | null
   readonly schema: string
   readonly connectMs: number
   readonly deadlineMs: number
 }
+
+/** After a failover the main thread restores leases that the new server does not know. For this long none counts as lost here. */
+const RESTORED_MS = 10_000
 
 /** Opens the connection when it is first needed. */
 export async function openExtender(settings: ExtenderSettings): Promise<{
   extend(leases: readonly Lease[], leaseMs: number): Promise<Extension>
   close(): Promise<void>
 }> {
-  const { schema, connectMs, deadlineMs } = settings
-  const db = new Database({ settings: () => locate(settings), schema, clock: null, connectMs, deadlineMs })
+  const { servers, schema, connectMs, deadlineMs } = settings
+  const place =
+    servers.length === 0 ? { settings: () => locate(settings), group: new LaneGroup() } : openAmong(servers, connectMs)
+  const db = new Database({ ...place, schema, clock: null, connectMs, deadlineMs })
+  let believesLostFromMs = 0
+  if (settings.identity !== null) place.group.saw(settings.identity)
+  place.group.onNewer = () => {
+    believesLostFromMs = performance.now() + RESTORED_MS
+  }
   return {
-    extend: (leases, leaseMs) => extend(db, leases, leaseMs),
+    async extend(leases, leaseMs) {
+      const extension = await extend(db, leases, leaseMs)
+      return performance.now() < believesLostFromMs ? { ...extension, lost: [] } : extension
+    },
     close: () => db.close(),
   }
 }

@@ -18,7 +18,8 @@ SELECT (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000)
        (SELECT max(number) FROM :schema.migrations),
        (SELECT substr(setting, 19) FROM pg_catalog.pg_roles, unnest(rolconfig) AS setting
          WHERE rolname = current_user AND setting LIKE 'statement\\_timeout=%' LIMIT 1),
-       (SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'synchronous_commit')`,
+       (SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'synchronous_commit'),
+       (SELECT count(*) FROM pg_catalog.pg_stat_replication), current_setting('synchronous_standby_names')`,
 )
 
 // A query of its own: behind a pooler that changes the server connection after each transaction, the process id differs from the first.
@@ -42,7 +43,18 @@ export async function health(db: Database): Promise<StoreHealth> {
   const roundTripMs = performance.now() - startMs
   const [nowMs, version, versionNumber, synchronousCommit, fsync, fullPageWrites, autovacuum, maxConnections, ...more] =
     server
-  const [readOnlyByDefault, inRecovery, databaseBytes, pid, connections, schemaVersion, statementTimeout, ofRole] = more
+  const [
+    readOnlyByDefault,
+    inRecovery,
+    databaseBytes,
+    pid,
+    connections,
+    schemaVersion,
+    statementTimeout,
+    ofRole,
+    ...follow
+  ] = more
+  const [standbys, synchronous] = follow
   const [[laterPid] = []] = await send(AGAIN, [])
   const tables = await send(TABLES, [])
   const held = await horizon(db)
@@ -61,6 +73,8 @@ export async function health(db: Database): Promise<StoreHealth> {
       statementTimeout: statementTimeout ?? 'none',
       readOnlyByDefault: readOnlyByDefault === 'on',
     },
+    durability: db.durability,
+    standbys: { connected: Number(standbys), synchronous: synchronous ?? '' },
     connections: Number(connections),
     inRecovery: inRecovery === 't',
     databaseBytes: Number(databaseBytes),

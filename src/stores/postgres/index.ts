@@ -2,20 +2,24 @@
 
 import { resolve } from 'node:path'
 import { checkWhole } from '../../core/check.js'
+import { checkDurability, type Durability } from '../../core/durability.js'
 import { HoldfastError } from '../../core/errors.js'
 import { QUEUES_MAX } from '../../core/operating.js'
 import type { Clock } from '../../core/ports.js'
+import { serversOf } from '../../core/server-list.js'
 import type { Store } from '../../core/store.js'
 import { redactUrl } from '../../core/url.js'
 import { checkMigrated } from './check-migrated.js'
 import { Database } from './database.js'
 import type { EmbeddedOptions, EmbeddedServer } from './embedded/server.js'
 import type { ExtenderSettings } from './extender.js'
+import { type FailoverMemoryOptions, resolveMemory } from './failover-options.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import { LaneGroup } from './lane-group.js'
 import { migrate } from './migrate.js'
+import { openAmong } from './servers.js'
 import { checkSchema } from './statement.js'
-import { composeStore } from './store.js'
+import { composeSafeStore, composeStore, type StoreParts } from './store.js'
 import { WakeUps } from './wake.js'
 
 export interface PostgresOptions {
@@ -29,6 +33,14 @@ export interface PostgresOptions {
   readonly deadlineMs?: number
   /** The most queues, from 1 to 1,000,000. Default 10 000. Enqueueing to one more raises `too_many_queues`. */
   readonly queuesMax?: number
+  /** The servers of which one is the primary, as 'host:port'; they replace the host of the URL. Default: those of the URL. */
+  readonly hosts?: readonly string[]
+  /** What a commit waits for: 'local', this server's disk; 'replicated', also the disks of the synchronous standbys, if there are any; or
+   *  'applied', until jobs can be read there. Default 'replicated'. */
+  readonly durability?: Durability
+  /** How much is remembered of what was accepted, so that it can be said again after a failover. Default 60 s, 64 MiB, 500 000 jobs;
+   *  false remembers nothing. */
+  readonly failoverMemory?: FailoverMemoryOptions | false
   /** How an embedded server is started. */
   readonly embedded?: EmbeddedOptions
   /** Called with a message each time a migration waits because others use the tables it changes. */
@@ -44,8 +56,10 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
   const { schema, connectMs, deadlineMs, queuesMax, clock } = { ...POSTGRES_DEFAULTS, ...options }
   checkSchema(schema)
   checkWhole('queuesMax', queuesMax, 1, 1_000_000)
-  const place = await locate(url, options.embedded)
-  const group = new LaneGroup()
+  const bounds = resolveMemory(options.failoverMemory)
+  const durability = checkDurability(options.durability ?? 'replicated')
+  const place = await locate(url, { ...options, connectMs })
+  const { group } = place
   try {
     const { migrate: mayMigrate = true, onMigrationWait: onWait = () => {} } = options
     await prepare(place, { schema, connectMs, group, mayMigrate, onWait })
@@ -54,17 +68,20 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     throw error
   }
   const { settings } = place
-  return composeStore({
-    db: new Database({ settings, schema, clock: clock ?? null, connectMs, deadlineMs, group }),
+  const parts: StoreParts = {
+    db: new Database({ settings, schema, clock: clock ?? null, connectMs, deadlineMs, group, durability }),
     wakeUps: new WakeUps({ settings, schema, connectMs, group }),
     extender: () => ({
       kind: 'postgres',
       module: extenderModule(),
-      data: { ...place.fixed(), schema, connectMs, deadlineMs } satisfies ExtenderSettings,
+      data: { ...place.fixed(), identity: group.identity, schema, connectMs, deadlineMs } satisfies ExtenderSettings,
     }),
     leaveServer: () => place.leave(),
     queuesMax,
-  })
+  }
+  // An embedded server has no standby.
+  if (bounds === null || url.startsWith('embedded:')) return composeStore(parts)
+  return composeSafeStore(parts, { group, bounds })
 }
 
 /** Modules in a CommonJS bundle have no URL. There the heartbeat thread contains the extender. */
@@ -75,39 +92,47 @@ function extenderModule(): string | null {
 
 /** Where the server is, now and after it had to be started again. */
 interface Place {
+  readonly group: LaneGroup
   readonly settings: () => Promise<ConnectionSettings>
-  readonly fixed: () => Pick<ExtenderSettings, 'connection' | 'portFile'>
+  readonly fixed: () => Pick<ExtenderSettings, 'connection' | 'portFile' | 'servers'>
   readonly leave: () => Promise<void>
 }
 
-async function locate(url: string, embedded: EmbeddedOptions | undefined): Promise<Place> {
+async function locate(url: string, options: PostgresOptions & { readonly connectMs: number }): Promise<Place> {
+  const { hosts, embedded, connectMs } = options
   if (!url.startsWith('embedded:')) {
-    const connection: ConnectionSettings = { connectionString: checkUrl(url) }
-    return {
-      settings: async () => connection,
-      fixed: () => ({ connection, portFile: null }),
-      leave: async () => {},
-    }
+    const servers = checkUrl(url, hosts)
+    const connection: ConnectionSettings = { connectionString: servers[0]! }
+    const { group, settings } = openAmong(servers, connectMs)
+    return { group, settings, fixed: () => ({ connection, portFile: null, servers }), leave: async () => {} }
+  }
+  if (hosts !== undefined) {
+    throw new HoldfastError(
+      'invalid_option',
+      'hosts is for a URL of postgres://: an embedded store has one server, its own',
+    )
   }
   const { openEmbedded } = await import('./embedded/server.js')
   const folder = resolve(url.slice('embedded:'.length))
   const server: EmbeddedServer = await openEmbedded(folder, embedded)
   return {
+    group: new LaneGroup(),
     settings: () => server.ensureRunning(),
     fixed: () => {
       const { connection } = server
       const isOnSocket = connection.host.startsWith('/')
-      return { connection, portFile: isOnSocket ? null : resolve(folder, 'data', 'postmaster.pid') }
+      return { connection, portFile: isOnSocket ? null : resolve(folder, 'data', 'postmaster.pid'), servers: [] }
     },
     leave: () => server.close(),
   }
 }
 
-function checkUrl(url: string): string {
-  if (/^postgres(ql)?:\/\//.test(url) && URL.canParse(url)) return url
+function checkUrl(url: string, hosts: readonly string[] | undefined): readonly string[] {
+  const servers = serversOf(url, hosts)
+  if ('urls' in servers) return servers.urls
   throw new HoldfastError(
     'invalid_url',
-    `${redactUrl(url)} is not a PostgreSQL URL: write postgres://user:password@host:5432/database or embedded:<folder>`,
+    `${redactUrl(url)} is not a PostgreSQL URL: ${servers.why}; write postgres://user:password@host:5432/database or embedded:<folder>`,
   )
 }
 

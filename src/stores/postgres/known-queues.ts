@@ -50,6 +50,11 @@ export class KnownQueues {
     for (const queue of fresh) this.#names.add(queue)
   }
 
+  /** The server is another one, and may not know what was listed last. */
+  forgetAll(): void {
+    this.#names.clear()
+  }
+
   forget(name: string): void {
     this.#names.delete(name)
   }

@@ -1,5 +1,7 @@
 // What the lanes of one store share: facts about their server.
 
+import { type Comparison, compareIdentity, type ServerIdentity } from './identity.js'
+
 /** A lane, as its neighbours see it. */
 interface Member {
   /** Gives up its connection and what is under way on it; the next query connects anew. */
@@ -10,15 +12,65 @@ interface Member {
 const UNPREPARED_MS = 5_000
 const UNPREPARED_MS_MAX = 600_000
 
+interface LaneGroupOptions {
+  /** For how long nothing is prepared at first. Default 5 000. */
+  readonly unpreparedMs?: number
+  /** Called when a connection failed or its server takes no writes any more, so that the primary is looked for again. With it, no lane
+   *  stays with a server that takes no writes. Default: there is only one address. */
+  readonly onDoubt?: (() => void) | undefined
+}
+
 export class LaneGroup {
   readonly #members = new Set<Member>()
+  readonly #onDoubt: (() => void) | undefined
+  #identity: ServerIdentity | null = null
   #unpreparedMs: number
   #preparesFromMs = Number.NEGATIVE_INFINITY
   /** False once a pooler refused start-up options and took a connection without them. */
   takesOptions = true
+  /** False once a server could not say which timeline it is of. */
+  asksIdentity = true
+  /** Called when a lane has met a server of a newer timeline, before anything is sent to it. */
+  onNewer: ((from: ServerIdentity, to: ServerIdentity) => void) | null = null
 
-  constructor({ unpreparedMs = UNPREPARED_MS }: { readonly unpreparedMs?: number } = {}) {
+  /** Whether something is still to be said again to the newest server. */
+  isHeld: () => boolean = () => false
+
+  constructor({ unpreparedMs = UNPREPARED_MS, onDoubt }: LaneGroupOptions = {}) {
     this.#unpreparedMs = unpreparedMs
+    this.#onDoubt = onDoubt
+  }
+
+  /** Whether there are several servers to choose from. */
+  get isChoosing(): boolean {
+    return this.#onDoubt !== undefined
+  }
+
+  /** The newest server that was seen. */
+  get identity(): ServerIdentity | null {
+    return this.#identity
+  }
+
+  /** A connection failed, or its server takes no writes: it may not be the primary any more. */
+  doubt(): void {
+    this.#onDoubt?.()
+  }
+
+  isStale(found: ServerIdentity): boolean {
+    return this.#identity !== null && compareIdentity(this.#identity, found) === 'stale'
+  }
+
+  /** A lane has connected to this server. The lanes leave one of an older timeline. */
+  saw(found: ServerIdentity): Comparison {
+    const seen = this.#identity
+    const comparison = seen === null ? 'same' : compareIdentity(seen, found)
+    if (comparison === 'stale') return comparison
+    this.#identity = found
+    if (seen !== null && comparison === 'newer') {
+      this.renew()
+      this.onNewer?.(seen, found)
+    }
+    return comparison
   }
 
   /** Whether statements are prepared under their names. */

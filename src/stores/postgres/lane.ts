@@ -4,10 +4,12 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import type { Durability } from '../../core/durability.js'
 import { HoldfastError, isHoldfastError } from '../../core/errors.js'
 import { requestCancel } from './cancel-request.js'
 import { connectError, refusesOptions, sqlStateOf, storeError } from './errors.js'
 import { Exchange, type Failure, type Query } from './exchange.js'
+import { IDENTITY, isOtherTimeline, onTimeline, readIdentity, type ServerIdentity } from './identity.js'
 import { LaneGroup } from './lane-group.js'
 import { POOL_TOO_SMALL } from './pooler.js'
 import { readFacts, type Session, type SessionFacts, type SessionSettings, sessionWith } from './session.js'
@@ -28,6 +30,10 @@ export interface LaneOptions {
   /** True of a lane whose statements write nothing. It asks every few seconds whether its server still takes writes, because no
    *  answer would tell it. Default false. */
   readonly onlyReads?: boolean
+  /** True of a lane that is not used while the store says again what a failover may have lost. Default false. */
+  readonly waitsForSaid?: boolean
+  /** What its commits wait for. Default 'replicated'. */
+  readonly durability?: Durability
 }
 
 /** Runs a query inside a transaction. */
@@ -63,7 +69,7 @@ export class Lane {
   constructor(options: LaneOptions) {
     this.#options = options
     this.#group = options.group ?? new LaneGroup()
-    this.#session = sessionWith(options.session ?? {})
+    this.#session = sessionWith(options.session ?? {}, options.durability)
     this.#group.join(this)
   }
 
@@ -103,7 +109,7 @@ export class Lane {
   }
 
   async #send(connection: Connection, queries: readonly Query[], deadlineMs: number): Promise<Row[][]> {
-    const guard = connection.facts.hasSettings || queries.every(isScript) ? NO_GUARD : this.#session.guard
+    const guard = connection.facts.hasSettings || queries.every(isScript) ? NO_GUARD : this.#guard()
     const isNamed = this.#isNamed(connection)
     const send = async (sent: readonly Query[]) =>
       (await this.#exchange(connection, [...guard, ...sent], deadlineMs)).results.slice(guard.length)
@@ -113,6 +119,12 @@ export class Lane {
       if (!isNamed || !isForgotten(thrown)) throw thrown
       return send(queries.map(unnamed))
     }
+  }
+
+  // Behind a pooler that changes servers nothing but an answer can tell: a statement for another timeline than expected does nothing.
+  #guard(): readonly Query[] {
+    const { identity } = this.#group
+    return identity === null ? this.#session.guard : [...this.#session.guard, script(onTimeline(identity))]
   }
 
   // Behind a pooler that hands out another server connection for each transaction nobody knows what was prepared where.
@@ -152,7 +164,9 @@ export class Lane {
         throw isAborted(error) ? first : error
       }
     }
-    await command(connection.facts.hasSettings ? begin : guardedBegin)
+    const { identity } = this.#group
+    const guard = identity === null ? guardedBegin : `${guardedBegin}; ${onTimeline(identity)}`
+    await command(connection.facts.hasSettings ? begin : guard)
     try {
       const value = await work(send)
       // A transaction that failed is rolled back by COMMIT as well, without an error.
@@ -193,6 +207,10 @@ export class Lane {
   }
 
   #failed(connection: Connection, { error: thrown, isFatal }: Failure): HoldfastError {
+    if (isOtherTimeline(thrown)) {
+      this.#drop(connection)
+      return notYet(this.#options.purpose)
+    }
     const error = storeError(this.#options.purpose, thrown, isFatal)
     if (isForgotten(error)) this.#group.forgot()
     if (!connection.isGivenUp && (isFatal || sqlStateOf(thrown) === null)) this.#drop(connection)
@@ -203,6 +221,7 @@ export class Lane {
   // Only a new connection can find the new primary. The other lanes need one too, unless this one led to a standby from the first.
   #demoted(connection: Connection): void {
     this.#drop(connection)
+    this.#group.doubt()
     if (!connection.facts.isReadOnly) this.#group.renew()
   }
 
@@ -250,9 +269,12 @@ export class Lane {
         throw new HoldfastError('closed', `the store was closed while it connected to ${this.#options.purpose}`)
       }
       this.#connection = connection
+      if (this.#options.waitsForSaid === true && this.#group.isHeld()) throw notYet(this.#options.purpose)
       return connection
     } catch (thrown) {
-      throw isHoldfastError(thrown) ? thrown : connectError(await this.#where(), thrown)
+      const error = isHoldfastError(thrown) ? thrown : connectError(await this.#where(), thrown)
+      if (this.#connection === null) this.#group.doubt()
+      throw error
     }
   }
 
@@ -272,7 +294,9 @@ export class Lane {
   async #dial(withOptions: boolean): Promise<Connection> {
     const { options: more = '', ...settings } = withoutUrlOptions(await this.#options.settings())
     const client = new pg.Client({
+      // A server that is gone without a word is noticed within about 13 s: Node.js asks ten times, a second apart.
       keepAlive: true,
+      keepAliveInitialDelayMillis: 3_000,
       pipeline: true,
       ...settings,
       application_name: `holdfast ${this.#options.purpose}`.slice(0, 63),
@@ -280,7 +304,9 @@ export class Lane {
       ...(withOptions ? { options: `${more} ${this.#session.options}`.trim() } : {}),
     })
     const forget = () => {
-      if (this.#connection?.client === client) this.#connection = null
+      if (this.#connection?.client !== client) return
+      this.#connection = null
+      this.#group.doubt()
     }
     // Without a listener an error between two queries would end the process.
     client.on('error', forget)
@@ -289,11 +315,31 @@ export class Lane {
       await client.connect()
       const connection = { client, facts: UNKNOWN, checkedMs: performance.now(), unanswered: 0, isGivenUp: false }
       connection.facts = await this.#check(connection)
+      await this.#identify(connection)
       return connection
     } catch (error) {
       destroy(client)
       throw error
     }
+  }
+
+  /** Raises for a server that nothing may be written to: one of a timeline that is over, or a standby where there are others. */
+  async #identify(connection: Connection): Promise<void> {
+    if (connection.facts.isReadOnly) {
+      if (this.#group.isChoosing) throw standby(await this.#where())
+      return
+    }
+    if (!this.#group.asksIdentity) return
+    let found: ServerIdentity | null = null
+    try {
+      found = readIdentity((await this.#exchange(connection, [IDENTITY], this.#options.connectMs)).results[0]!)
+    } catch (error) {
+      if (!isHoldfastError(error, 'store_refused') && !isHoldfastError(error, 'access_denied')) throw error
+      this.#group.asksIdentity = false
+    }
+    if (found === null) return
+    const seen = this.#group.identity
+    if (this.#group.saw(found) === 'stale') throw stale(await this.#where(), found, seen!)
   }
 
   async #where(): Promise<string> {
@@ -409,6 +455,30 @@ function late(purpose: string, facts: SessionFacts, deadlineMs: number): Holdfas
     'store_unavailable',
     `PostgreSQL ${what}${pool}; the connection was cut, the call is safe to repeat`,
     { retryable: true },
+  )
+}
+
+function notYet(purpose: string): HoldfastError {
+  return new HoldfastError(
+    'store_unavailable',
+    `PostgreSQL has changed hands: what the new server may have lost is said again before it is asked to ${purpose}; the call is safe to repeat`,
+    { retryable: true },
+  )
+}
+
+function standby(where: string): HoldfastError {
+  return new HoldfastError(
+    'store_read_only',
+    `PostgreSQL at ${where} takes no writes any more; the primary is looked for again, the call is safe to repeat`,
+    { retryable: true },
+  )
+}
+
+function stale(where: string, { timeline }: ServerIdentity, seen: ServerIdentity): HoldfastError {
+  return new HoldfastError(
+    'store_stale',
+    `PostgreSQL at ${where} is of timeline ${timeline}, and timeline ${seen.timeline} of the same cluster was seen before: this is an old primary that nothing may be written to; stop it, or make it a standby of the new one`,
+    { retryable: true, details: { timeline, seen: seen.timeline } },
   )
 }
 

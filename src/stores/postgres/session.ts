@@ -1,6 +1,7 @@
 // The settings that every session of ours must have, whatever the server, database and role set. They are asked for when the connection
 // starts, and then verified. Where a pooler drops them, each statement sets them itself.
 
+import type { Durability } from '../../core/durability.js'
 import type { Query } from './exchange.js'
 import type { Row } from './statement.js'
 
@@ -61,14 +62,14 @@ export interface Session {
 
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 
-/** The session with the usual settings and these beside them. */
-export function sessionWith(more: SessionSettings): Session {
+/** The session with the usual settings and these beside them, and with commits that wait for as much as `durability` says. */
+export function sessionWith(more: SessionSettings, durability: Durability = 'replicated'): Session {
   const settings = { ...SETTINGS, ...more }
   const local = Object.entries(settings).map(([name, value]) => setting(name, value, true))
-  const bring = `SELECT ${[...local, durable(true), unlimited(true)].join(', ')}`
+  const bring = `SELECT ${[...local, durable(durability, true), unlimited(true)].join(', ')}`
   return {
     options: optionsOf(settings),
-    check: checkText(settings),
+    check: checkText(settings, durability),
     // Without BEGIN the transaction lasts until the exchange ends, also when it fails: nothing has to be rolled back, and what
     // was sent behind it is not harmed. The level can't be set after a snapshot was taken, so not by the SELECT.
     guard: ["SET transaction_isolation = 'read committed'", bring].map((text) => ({ name: '', text, values: [] })),
@@ -79,11 +80,11 @@ export function sessionWith(more: SessionSettings): Session {
 
 // Which settings are in force is read before any is changed: the inner query has an OFFSET and is not merged with the outer one.
 // Without them a pooler gives the session to somebody else after the transaction, so nothing is set permanently.
-function checkText(settings: SessionSettings): string {
+function checkText(settings: SessionSettings, durability: Durability): string {
   const isSet = Object.entries(settings).map(([name, value]) => `pg_catalog.current_setting('${name}') = '${value}'`)
   return `
 SELECT session.read_only, session.has_settings,
-       CASE WHEN session.has_settings THEN ${durable(false)} END,
+       CASE WHEN session.has_settings THEN ${durable(durability, false)} END,
        CASE WHEN session.has_settings THEN ${unlimited(false)} END,
        pg_catalog.pg_backend_pid()
   FROM (SELECT pg_catalog.current_setting('transaction_read_only') AS read_only,
@@ -101,10 +102,11 @@ function setting(name: string, value: string, isLocal: boolean): string {
   return `pg_catalog.set_config('${name}', '${value}', ${isLocal})`
 }
 
-// An accepted job must survive a crash, and must be on the disks of the synchronous standbys. One setting is stronger than 'on' and is
-// kept. It is set even where it is 'on' already, so that a later change of the server's default has no effect.
-function durable(isLocal: boolean): string {
+// An accepted job must survive a crash, and must be on the disks of the synchronous standbys, unless the process asked for less. One
+// setting is stronger than 'on' and is kept. It is set even where it is 'on' already, so that a later change of the server's default has no effect.
+function durable(durability: Durability, isLocal: boolean): string {
   const name = 'synchronous_commit'
+  if (durability !== 'replicated') return setting(name, durability === 'local' ? 'local' : 'remote_apply', isLocal)
   const value = `CASE pg_catalog.current_setting('${name}') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END`
   return `pg_catalog.set_config('${name}', ${value}, ${isLocal})`
 }

@@ -19,6 +19,9 @@ import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
+import { Failover } from './failover.js'
+import { FailoverMemory, type MemoryBounds } from './failover-memory.js'
+import { withFailover } from './failover-store.js'
 import { Floors } from './floors.js'
 import { flowCounts } from './flow-counts.js'
 import { neighbours, stoppedGroups, tracks } from './flow-looks.js'
@@ -29,6 +32,7 @@ import { groups, pauseGroup, resumeGroup, setGroup } from './groups.js'
 import { health } from './health.js'
 import { horizon } from './horizon.js'
 import { KnownQueues } from './known-queues.js'
+import type { LaneGroup } from './lane-group.js'
 import { LateLooks } from './late-looks.js'
 import { checkLimits, limits, removeLimit, setLimit } from './limits.js'
 import { count, list, readNow } from './list.js'
@@ -65,15 +69,45 @@ export interface StoreParts {
   readonly queuesMax?: number
 }
 
+interface FailoverSettings {
+  readonly group: LaneGroup
+  readonly bounds: MemoryBounds
+}
+
+/** Puts the operations together, with what says again what a failover may lose. Raises `store_stale` on an old primary. */
+export async function composeSafeStore(parts: StoreParts, { group, bounds }: FailoverSettings): Promise<Store> {
+  const { store, knownQueues, lateLooks, ready: onReady } = compose(parts)
+  const memory = new FailoverMemory(bounds)
+  const failover = new Failover({ db: parts.db, group, memory, knownQueues, lateLooks, onReady })
+  try {
+    await failover.begin()
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  return withFailover(store, failover, memory)
+}
+
 /** Puts the operations together. */
-export function composeStore({
+export function composeStore(parts: StoreParts): Store {
+  return compose(parts).store
+}
+
+interface Composed {
+  readonly store: Store
+  readonly knownQueues: KnownQueues
+  readonly lateLooks: LateLooks
+  readonly ready: (queue: string) => void
+}
+
+function compose({
   db,
   wakeUps,
   extender,
   leaveServer,
   floors = new Floors(),
   queuesMax = QUEUES_MAX,
-}: StoreParts): Store {
+}: StoreParts): Composed {
   const sweep = newSweep()
   const flowSweep = newFlowSweep()
   const knownQueues = new KnownQueues(db, queuesMax)
@@ -97,7 +131,7 @@ export function composeStore({
   const fullQueues = new FullQueues(db)
   const claims = new Claims(db, floors, ready)
 
-  return {
+  const store: Store = {
     kind: 'postgres',
 
     async enqueue(jobs, request = {}) {
@@ -266,6 +300,7 @@ export function composeStore({
       await leaveServer()
     },
   }
+  return { store, knownQueues, lateLooks, ready }
 }
 
 function checkBatch(call: string, batch: readonly unknown[]): void {

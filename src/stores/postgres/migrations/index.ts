@@ -18,6 +18,7 @@ import { claimFlow } from './0015_claim_flow.js'
 import { flowGuards } from './0016_flow_guards.js'
 import { keysByNext } from './0017_keys_by_next.js'
 import { claimBatches } from './0018_claim_batches.js'
+import { timeline } from './0019_timeline.js'
 import type { Migration } from './migration.js'
 
 /** The migrations this version of the package knows, in order. */
@@ -40,4 +41,5 @@ export const MIGRATIONS: readonly Migration[] = [
   flowGuards,
   keysByNext,
   claimBatches,
+  timeline,
 ]

@@ -1,0 +1,271 @@
+// Says again, to a server that may have lost them, what this process remembers: the same ids, the same fences. What the server knows is
+// left as it is. ◄── failover.ts
+//
+// A worker may say that a job runs or has ended before a producer has said that the job exists. Then the row in running or finished is
+// written without the job, and the producer's call adds only the job. Both take a turn (say_again_turn), so neither misses the other.
+
+import { isHoldfastError } from '../../core/errors.js'
+import type { Enqueued, NewJob, SettledJob } from '../../core/job.js'
+import { isFinished } from '../../core/states.js'
+import type { FireRequest } from '../../core/upkeep-store.js'
+import type { Database, Send } from './database.js'
+import { writeThrough } from './enqueue-general.js'
+import { isOnFastPath, writePlainThrough } from './enqueue-plain.js'
+import type { RememberedLease } from './failover-memory.js'
+import { fire } from './schedules.js'
+import { oneByOne, settle } from './settle.js'
+import { SETTLED_STATE } from './settled-state.js'
+import { arrayOf, plainArrayOf, statement } from './statement.js'
+
+/** Jobs in one transaction. Whoever else says something again waits for it. */
+const BATCH = 500
+/** Ids in one look. */
+const LOOK = 5_000
+
+const TURN = statement('say_again_turn', 'SELECT :schema.say_again_turn()::text')
+const DROP_SECOND = statement('drop_second_places', 'SELECT :schema.drop_second_places($1::uuid[])::text')
+
+const UNKNOWN = statement(
+  'unknown_jobs',
+  `
+SELECT asked.id::text
+  FROM pg_catalog.unnest($1::uuid[]) AS asked (id)
+ WHERE NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = asked.id)`,
+)
+
+/** Those of the jobs that the server does not know. */
+export async function unknownOf(db: Database, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const unknown = new Set<string>()
+  for (const some of piecesOf(ids, LOOK)) {
+    for (const [id] of await db.send('again', UNKNOWN, [plainArrayOf(some)])) unknown.add(id!)
+  }
+  return unknown
+}
+
+/** Enqueues jobs again that the server does not know. Answers those that it took; one that it refuses does not stop the others. */
+export async function enqueueAgain(
+  db: Database,
+  jobs: readonly NewJob[],
+  onWritten: (jobs: readonly NewJob[], answers: readonly Enqueued[]) => void,
+): Promise<number> {
+  const unknown = await unknownOf(
+    db,
+    jobs.map(({ id }) => id),
+  )
+  const missing = jobs.filter(({ id }) => unknown.has(id))
+  let count = 0
+  for (const some of piecesOf(missing, BATCH)) {
+    count += await unlessRefused(some, async (part) => {
+      const answers = await db.transaction('again', async (send) => {
+        await send(TURN, [])
+        const written = await writeAgain(db, send, part)
+        await send(DROP_SECOND, [plainArrayOf(part.map(({ id }) => id))])
+        return written
+      })
+      onWritten(part, answers)
+      return answers.filter((answer, index) => 'created' in answer && answer.id === part[index]!.id).length
+    })
+  }
+  return count
+}
+
+function writeAgain(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
+  return jobs.every(isOnFastPath) ? writePlainThrough(db, send, jobs) : writeThrough(db, send, jobs)
+}
+
+/** Fires ticks again under the ids their jobs had. */
+export async function fireAgain(
+  db: Database,
+  requests: readonly FireRequest[],
+  onReady: (queue: string) => void,
+): Promise<number> {
+  let count = 0
+  for (const request of requests) {
+    count += await unlessRefused([request], async () => {
+      const { jobs } = await fire(db, request, { onJobs: () => null, onReady })
+      if (jobs.length > 0) await db.send('again', DROP_SECOND, [plainArrayOf(jobs)])
+      return jobs.length
+    })
+  }
+  return count
+}
+
+// Leases that the server does not have, and settlements that it does not know. Finished and dead jobs are left alone, and so are those
+// that somebody else has claimed since.
+const MISSING = statement(
+  'missing_leases',
+  `
+SELECT lease.id::text
+  FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS lease (id, fence, is_settled)
+ WHERE NOT EXISTS (SELECT FROM :schema.finished WHERE finished.id = lease.id)
+   AND NOT EXISTS (SELECT FROM :schema.dead WHERE dead.id = lease.id)
+   AND NOT EXISTS (SELECT FROM :schema.running
+                    WHERE running.id = lease.id
+                      AND (running.fence > lease.fence OR running.fence = lease.fence AND NOT lease.is_settled))
+   AND ${SETTLED_STATE} IS NULL`,
+)
+
+// A job whose claim was lost waits as it did before, or runs under an older claim. It is taken from there and runs under the fence it was
+// claimed with. One that the server does not know at all gets its row in running alone, and only where $10 allows it.
+const CLAIM_AGAIN = statement(
+  'claim_again',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), lease AS MATERIALIZED (
+  SELECT *
+    FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::smallint[], $7::smallint[], $8::smallint[], $9::text[],
+                $10::boolean[], $11::float8[])
+           AS lease (id, fence, queue, type, priority, attempt, crashes, worker, may_be_new, lease_ms)
+), place AS MATERIALIZED (
+  SELECT jobs.queue, jobs.priority, jobs.position, jobs.id, jobs.type, lease.fence
+    FROM lease
+   CROSS JOIN LATERAL (
+     SELECT jobs.queue, jobs.priority, jobs.position, jobs.id, jobs.type FROM :schema.jobs WHERE jobs.id = lease.id OFFSET 0
+   ) AS jobs
+), from_blocked AS (
+  DELETE FROM :schema.blocked WHERE blocked.id = ANY ($2)
+  RETURNING id, priority, 0 AS attempt, 0 AS crashes, queue, type, track, group_name
+), unlinked AS (
+  DELETE FROM :schema.parents WHERE parents.child = ANY (ARRAY(SELECT id FROM from_blocked))
+), from_scheduled AS (
+  DELETE FROM :schema.scheduled
+   WHERE scheduled.id = ANY ($2)
+     AND coalesce(scheduled.fence, 0) < (SELECT lease.fence FROM lease WHERE lease.id = scheduled.id)
+  RETURNING id, priority, attempt, crashes, queue, type, track, group_name
+), from_ready AS (
+  DELETE FROM :schema.ready USING place
+   WHERE ready.queue = place.queue AND ready.priority = place.priority AND ready.position = place.position
+     AND ready.id = place.id AND NOT ready.moved AND coalesce(ready.fence, 0) < place.fence
+  RETURNING ready.id, ready.priority, ready.attempt, ready.crashes, ready.queue, ready.type, 0 AS track, ''::text AS group_name
+), from_moved AS (
+  DELETE FROM :schema.ready
+   WHERE ready.id = ANY ($2) AND ready.moved
+     AND coalesce(ready.fence, 0) < (SELECT lease.fence FROM lease WHERE lease.id = ready.id)
+  RETURNING id, priority, attempt, crashes, queue, type, 0 AS track, ''::text AS group_name
+), from_held AS (
+  DELETE FROM :schema.held
+   WHERE held.id = ANY ($2)
+     AND coalesce(held.fence, 0) < (SELECT lease.fence FROM lease WHERE lease.id = held.id)
+  RETURNING id, priority, attempt, crashes, queue, type, track, group_name
+), taken AS MATERIALIZED (
+  SELECT * FROM from_blocked UNION ALL SELECT * FROM from_scheduled
+  UNION ALL SELECT * FROM from_ready UNION ALL SELECT * FROM from_moved UNION ALL SELECT * FROM from_held
+), older AS (
+  UPDATE :schema.running
+     SET fence = lease.fence, worker = coalesce(lease.worker, running.worker), claimed_at = moment.now,
+         attempt = coalesce(lease.attempt, running.attempt), leased_until = moment.now + lease.lease_ms * interval '1 millisecond'
+    FROM lease, moment
+   WHERE running.id = ANY ($2) AND running.id = lease.id AND running.fence < lease.fence
+  RETURNING running.id
+), fresh AS MATERIALIZED (
+  SELECT lease.id, lease.priority, lease.queue, lease.type
+    FROM lease
+   WHERE lease.may_be_new
+     AND NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = lease.id)
+     AND NOT EXISTS (SELECT FROM :schema.running WHERE running.id = lease.id)
+     AND NOT EXISTS (SELECT FROM :schema.finished WHERE finished.id = lease.id)
+     AND NOT EXISTS (SELECT FROM :schema.dead WHERE dead.id = lease.id)
+), restored AS MATERIALIZED (
+  SELECT id, priority, attempt, crashes, queue, type, track, group_name FROM taken
+  UNION ALL
+  SELECT id, coalesce(priority, 0), NULL, NULL, queue, coalesce(type, ''), 0, '' FROM fresh
+), leased AS (
+  INSERT INTO :schema.running (id, fence, claimed_at, leased_until, priority, attempt, crashes, begun, cancel_requested,
+                               queue, type, worker, track, group_name)
+  SELECT restored.id, lease.fence, moment.now, moment.now + lease.lease_ms * interval '1 millisecond', restored.priority,
+         coalesce(lease.attempt, restored.attempt + 1, 1), coalesce(lease.crashes, restored.crashes, 0), false, false,
+         restored.queue, restored.type, coalesce(lease.worker, 'unknown'), restored.track, restored.group_name
+    FROM restored
+    JOIN lease USING (id)
+   CROSS JOIN moment
+  RETURNING id
+)
+SELECT id::text FROM leased
+UNION ALL
+SELECT id::text FROM older`,
+)
+
+/** What became of the leases. */
+interface LeasesAgain {
+  readonly claimed: number
+  readonly settled: number
+}
+
+/** How long a claim that is only restored to be settled would last. */
+const BRIEF_LEASE_MS = 30_000
+
+/** Restores claims that the server has lost, and settles again what it does not know to be settled. */
+export async function leaseAgain(
+  db: Database,
+  leases: readonly RememberedLease[],
+  onReady: (queue: string) => void,
+): Promise<LeasesAgain> {
+  const missing: RememberedLease[] = []
+  for (const some of piecesOf(leases, LOOK)) {
+    const values = [
+      plainArrayOf(some.map(({ id }) => id)),
+      plainArrayOf(some.map(({ fence }) => fence)),
+      arrayOf(some.map(({ settled }) => settled !== null)),
+    ]
+    const ids = new Set((await db.send('again', MISSING, values)).map(([id]) => id!))
+    missing.push(...some.filter(({ id }) => ids.has(id)))
+  }
+  let [claimed, settled] = [0, 0]
+  for (const some of piecesOf(missing, BATCH)) {
+    const ready = new Set<string>()
+    await unlessRefused(some, async (part) => {
+      const counts = await db.transaction('again', (send) => leaseThrough(db, send, part, (queue) => ready.add(queue)))
+      claimed += counts.claimed
+      settled += counts.settled
+      return part.length
+    })
+    ready.forEach(onReady)
+  }
+  return { claimed, settled }
+}
+
+async function leaseThrough(
+  db: Database,
+  send: Send,
+  leases: readonly RememberedLease[],
+  onReady: (queue: string) => void,
+): Promise<LeasesAgain> {
+  await send(TURN, [])
+  const restored = await send(CLAIM_AGAIN, [
+    db.now(),
+    plainArrayOf(leases.map(({ id }) => id)),
+    plainArrayOf(leases.map(({ fence }) => fence)),
+    arrayOf(leases.map(({ claim, settled }) => (claim ?? settled!).queue)),
+    arrayOf(leases.map(({ claim }) => claim?.type ?? null)),
+    arrayOf(leases.map(({ claim }) => claim?.priority ?? null)),
+    arrayOf(leases.map(({ claim }) => claim?.attempt ?? null)),
+    arrayOf(leases.map(({ claim }) => claim?.crashes ?? null)),
+    arrayOf(leases.map(({ claim }) => claim?.worker ?? null)),
+    // A job that goes on waiting needs its facts: it runs again when its producer says it again.
+    arrayOf(leases.map(({ settled }) => settled === null || isFinished(settled.settlement.state))),
+    arrayOf(leases.map(({ claim }) => claim?.leaseMs ?? BRIEF_LEASE_MS)),
+  ])
+  const settlements = leases.flatMap(({ settled }): SettledJob[] => (settled === null ? [] : [settled]))
+  const results = await settle(db, oneByOne(send), settlements, { isInTransaction: true, onReady })
+  const settledIds = new Set(results.filter(({ result }) => result === 'settled').map(({ id }) => id))
+  return { claimed: restored.filter(([id]) => !settledIds.has(id!)).length, settled: settledIds.size }
+}
+
+/** Does something with all of them; when the store refuses that, with each half, down to the one that it refuses. */
+async function unlessRefused<T>(all: readonly T[], act: (some: readonly T[]) => Promise<number>): Promise<number> {
+  try {
+    return await act(all)
+  } catch (error) {
+    if (!isHoldfastError(error, 'store_refused')) throw error
+    if (all.length === 1) return 0
+    const middle = all.length >> 1
+    return (await unlessRefused(all.slice(0, middle), act)) + (await unlessRefused(all.slice(middle), act))
+  }
+}
+
+function piecesOf<T>(all: readonly T[], size: number): readonly (readonly T[])[] {
+  const pieces: (readonly T[])[] = []
+  for (let from = 0; from < all.length; from += size) pieces.push(all.slice(from, from + size))
+  return pieces
+}
