@@ -16,6 +16,7 @@ import {
   resolveHoldfastOptions,
 } from './holdfast.js'
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
+import type { Durability } from './stores/redis/index.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 
@@ -26,23 +27,26 @@ export interface ConnectOptions extends HoldfastOptions {
   /** Whether the schema is made where it is missing, and brought up to date. Default true. With false both raise
    *  `schema_missing`: for programs that look at a queue, where a mistyped schema must not become a new one. */
   readonly migrate?: boolean
+  /** What an accepted job survives on Redis: 'default' is what the server's own settings give, 'replicated' waits for a replica, 'fsynced'
+   *  for its disk too. Other stores have none. */
+  readonly durability?: Durability
   /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
   readonly embedded?: EmbeddedOptions
 }
 
 /**
- * Connects to a store: 'postgres://…', 'embedded:<folder>' for a PostgreSQL server of its own, or 'memory:'. Without a
+ * Connects to a store: 'postgres://…', 'embedded:<folder>' for a PostgreSQL server of its own, 'redis://…' or 'memory:'. Without a
  * URL it takes HOLDFAST_URL, then DATABASE_URL from the environment, then 'embedded:.holdfast'. Raises `invalid_url`,
  * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
  */
 export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
-  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema', 'migrate', 'embedded'])
-  const { schema, migrate = true, embedded, ...others } = options
+  checkKeys('connect', options, [...HOLDFAST_OPTIONS, 'schema', 'migrate', 'embedded', 'durability'])
+  const { schema, migrate = true, embedded, durability, ...others } = options
   // Before the store is opened: a mistake in an option should not cost the start of a server.
   const { ports, logger } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
   checkBoolean('migrate', migrate)
-  const store = await openStore(chooseUrl(url), { schema, migrate, embedded, clock: ports.clock, logger })
+  const store = await openStore(chooseUrl(url), { schema, migrate, embedded, durability, clock: ports.clock, logger })
   try {
     return await openHoldfast(store, others)
   } catch (error) {
@@ -70,14 +74,16 @@ interface OpenOptions {
   readonly schema: string | undefined
   readonly migrate: boolean
   readonly embedded: EmbeddedOptions | undefined
+  readonly durability: Durability | undefined
   readonly clock: Clock
   readonly logger: Logger | null
 }
 
 async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Promise<Store> {
-  const { schema, migrate, embedded, clock, logger } = options
+  const { schema, migrate, embedded, durability, clock, logger } = options
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+):/.exec(url)?.[1]
+  if (/^redis\+(cluster|sentinel):/.test(url)) throw unsupportedRedis(source, url)
   switch (kind) {
     case 'memory': {
       if (url !== 'memory:') throw invalidUrl(source, url, "the memory store's URL is just 'memory:'")
@@ -96,13 +102,13 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
       })
     }
     case 'redis':
-    case 'rediss':
-      throw new HoldfastError(
-        'unsupported',
-        `${source} (${redactUrl(url)}) asks for a Redis store, which this version does not have: use postgres://… or embedded:<folder>`,
-      )
+    case 'rediss': {
+      checkRedisUrl(source, url, kind)
+      const { redisStore } = await import('./stores/redis/index.js')
+      return redisStore(url, { migrate, ...given({ durability }) })
+    }
     default:
-      throw invalidUrl(source, url, 'it must begin with postgres://, embedded: or memory:')
+      throw invalidUrl(source, url, 'it must begin with postgres://, redis://, rediss://, embedded: or memory:')
   }
 }
 
@@ -114,6 +120,18 @@ function checkPostgresUrl(source: string, url: string, kind: string): void {
   if (!url.startsWith(`${kind}://`) || !URL.canParse(url)) {
     throw invalidUrl(source, url, 'it must look like postgres://user:password@host:5432/database')
   }
+}
+
+function checkRedisUrl(source: string, url: string, kind: string): void {
+  if (url.startsWith(`${kind}://`) && URL.canParse(url)) return
+  throw invalidUrl(source, url, 'it must look like redis://user:password@host:6379/0, or rediss:// with TLS')
+}
+
+function unsupportedRedis(source: string, url: string): HoldfastError {
+  return new HoldfastError(
+    'unsupported',
+    `${source} (${redactUrl(url)}) asks for a Redis Cluster or Sentinel, which this version does not support: use redis:// or rediss:// with the address of one server`,
+  )
 }
 
 function invalidUrl(source: string, url: string, why: string): HoldfastError {

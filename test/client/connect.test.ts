@@ -48,7 +48,8 @@ describe('connect', () => {
     ['a PostgreSQL URL without slashes', 'postgres:x', 'invalid_url', /must look like postgres:\/\/user/],
     ['a PostgreSQL URL with a bad port', 'postgres://h:99999/x', 'invalid_url', /must look like/],
     ['an embedded store without a folder', 'embedded:', 'invalid_url', /must name a folder/],
-    ['a Redis URL', 'redis://:s3cret@localhost', 'unsupported', /Redis store, which this version does not have/],
+    ['a Redis URL without slashes', 'redis:x', 'invalid_url', /must look like redis:\/\/user/],
+    ['a Redis Cluster', 'redis+cluster://:s3cret@localhost', 'unsupported', /does not support: use redis:\/\//],
   ]
 
   for (const [name, url, code, message] of cases) {
