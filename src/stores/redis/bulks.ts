@@ -2,6 +2,7 @@
 // done one of this action meanwhile.
 
 import { BULK_BATCH_MAX, type BulkProgress, type BulkState, type BulkView, type NewBulk } from '../../core/operating.js'
+import { LIST_WINDOW, PAGE_MAX } from '../../core/operator-store.js'
 import { longId, shortId } from './ids.js'
 import { findPage } from './list.js'
 import { lua } from './lua.js'
@@ -184,17 +185,19 @@ interface NextIds {
 async function nextIds(redis: Redis, bulk: BulkView, cursor: string | null, room: number): Promise<NextIds> {
   const ids: string[] = []
   let before = cursor
+  let searched = 0
   // Jobs that were created later are passed over, so one page may not be enough. What is left comes with the next step.
-  for (let page = 0; page < 5; page++) {
-    const { jobs, next } = await findPage(redis, { filter: bulk.filter, limit: room + 1, before })
-    for (const { id, facts } of jobs) {
+  while (searched < LIST_WINDOW) {
+    const page = await findPage(redis, { filter: bulk.filter, limit: Math.max(room + 1, PAGE_MAX), before })
+    for (const { id, facts } of page.jobs) {
       if (facts.createdAtMs > bulk.createdAt.getTime()) continue
       // One more than there is room for tells that it is not over.
       if (ids.length === room) return { ids, cursor: ids.at(-1)!, isEnd: false }
       ids.push(id)
     }
-    if (next === null) return { ids, cursor: ids.at(-1) ?? cursor, isEnd: true }
-    before = next
+    if (page.next === null) return { ids, cursor: ids.at(-1) ?? cursor, isEnd: true }
+    before = page.next
+    searched += page.searched
   }
   return { ids, cursor: before, isEnd: false }
 }
