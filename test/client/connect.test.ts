@@ -35,12 +35,7 @@ describe('connect', () => {
   })
 
   const cases: [name: string, url: unknown, code: string, message: RegExp][] = [
-    [
-      'a URL of another database',
-      'mysql://localhost/x',
-      'invalid_url',
-      /must begin with postgres:\/\/, embedded: or mem/,
-    ],
+    ['a URL of another database', 'mysql://localhost/x', 'invalid_url', /must begin with postgres:\/\/, redis:\/\/, /],
     ['no URL at all', 'localhost', 'invalid_url', /must begin with/],
     ['an empty one', '', 'invalid_url', /must begin with/],
     ['something that is no text', 7, 'invalid_url', /must be text, got 7/],

@@ -80,7 +80,7 @@ export function errorWord(thrown: unknown): string | null {
 }
 
 /** What the first word of a server's error means; null stands for a failure of the connection. */
-export function meaningOf(word: string | null): Meaning {
+function meaningOf(word: string | null): Meaning {
   if (word === null) return UNAVAILABLE
   return BY_WORD[word] ?? refused('this is a fault of Holdfast or of the values given: nothing was written')
 }
