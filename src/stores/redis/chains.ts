@@ -65,7 +65,7 @@ end
 -- Lets the jobs that come after finished ones go on.
 local function unblock(work, ids)
   if #ids == 0 then return 0 end
-  local pending = work.counts.counts and work.counts.counts.blocked or 0
+  local pending = work.total.blocked or 0
   if tonumber(redis.call('HGET', work.b .. 'counts', 'blocked') or 0) + pending <= 0 then return 0 end
   local candidates = {}
   for _, id in ipairs(ids) do

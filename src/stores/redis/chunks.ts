@@ -65,11 +65,13 @@ local function load(work, kind, ids)
     if known[id] == nil then
       known[id] = false
       local chunk = chunkOf(work, id)
-      if not byChunk[chunk] then
-        byChunk[chunk] = {}
+      local group = byChunk[chunk]
+      if not group then
+        group = {}
+        byChunk[chunk] = group
         chunks[#chunks + 1] = chunk
       end
-      table.insert(byChunk[chunk], id)
+      group[#group + 1] = id
     end
   end
   for _, chunk in ipairs(chunks) do

@@ -35,10 +35,10 @@ end
 local function buildStanding(job)
   local isFresh = job.state == 'Q' and job.fence == 0 and job.attempt == 0 and job.crashes == 0
   if isFresh and job.flags == '' and job.at == job.created then return false end
-  local function sinceFence(ms) return ms and text(ms - job.fence) or '-' end
-  return job.state .. text(job.fence) .. ' ' .. job.attempt .. ' ' .. job.crashes .. ' ' ..
-    (job.flags == '' and '-' or job.flags) .. ' ' .. sinceFence(job.at) .. ' ' .. sinceFence(job.started) .. ' ' ..
-    job.reason .. ' ' .. job.worker
+  -- Lua writes whole numbers of up to 14 digits in full; a time has 13.
+  return job.state .. job.fence .. ' ' .. job.attempt .. ' ' .. job.crashes .. ' ' ..
+    (job.flags == '' and '-' or job.flags) .. ' ' .. (job.at and job.at - job.fence or '-') .. ' ' ..
+    (job.started and job.started - job.fence or '-') .. ' ' .. job.reason .. ' ' .. job.worker
 end
 
 local function parseFacts(job, facts)
@@ -59,7 +59,7 @@ end
 local function leasedJob(work, id)
   local job = work.jobs[id]
   if job then return job end
-  load(work, 's', { id })
+  if work.s[id] == nil then load(work, 's', { id }) end
   if not work.s[id] then return nil end
   job = parseStanding({ id = id }, work.s[id])
   work.jobs[id] = job
@@ -68,7 +68,7 @@ end
 
 local function withFacts(work, job)
   if not job.type then
-    load(work, 'f', { job.id })
+    if work.f[job.id] == nil then load(work, 'f', { job.id }) end
     parseFacts(job, work.f[job.id])
   end
   return job
@@ -78,7 +78,7 @@ end
 local function jobOf(work, id)
   local job = leasedJob(work, id)
   if job then return withFacts(work, job) end
-  load(work, 'f', { id })
+  if work.f[id] == nil then load(work, 'f', { id }) end
   if not work.f[id] then return nil end
   job = parseFacts({ id = id }, work.f[id])
   job.state, job.fence, job.attempt, job.crashes, job.flags = 'Q', 0, 0, 0, ''
@@ -96,13 +96,19 @@ local function stateOf(work, id)
   return redis.call('HEXISTS', work.b .. 'f:' .. chunkOf(work, id), id) == 1 and 'Q' or nil
 end
 
-local function save(work, job) work.standings[job.id] = buildStanding(job) end
+local function save(work, job)
+  local standing = buildStanding(job)
+  -- A new job that is ready has none, and none to remove.
+  if standing or work.s[job.id] then work.standings[job.id] = standing else work.standings[job.id] = nil end
+end
 
-local function hasFlag(job, flag) return string.find(job.flags, flag, 1, true) ~= nil end
+local function hasFlag(job, flag) return job.flags ~= '' and string.find(job.flags, flag, 1, true) ~= nil end
 
 local function addFlag(job, flag)
   if not hasFlag(job, flag) then job.flags = job.flags .. flag end
 end
 
-local function dropFlag(job, flag) job.flags = string.gsub(job.flags, flag, '') end
+local function dropFlag(job, flag)
+  if job.flags ~= '' then job.flags = string.gsub(job.flags, flag, '') end
+end
 `

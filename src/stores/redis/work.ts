@@ -23,7 +23,7 @@ local function begin(b, args)
     b = b, t = t, self = args[2], last = meta[2] or '',
     chunk = {}, f = {}, s = {}, jobs = {}, queues = {},
     -- What the commit writes. Of several changes to one member or field the last one counts.
-    facts = {}, standings = {}, newChunks = {}, zsets = {}, hashes = {}, sets = {}, counts = {}, commands = {},
+    facts = {}, standings = {}, newChunks = {}, zsets = {}, hashes = {}, sets = {}, counts = {}, total = {}, commands = {},
     woken = {}, wokenNames = {}, asked = {}, lines = 0
   }
 end
@@ -53,14 +53,13 @@ end
 local function later(work, ...) work.commands[#work.commands + 1] = { ... } end
 
 local function count(work, queue, state, n)
-  for _, key in ipairs({ 'q:' .. queue, 'counts' }) do
-    local counts = work.counts[key]
-    if not counts then
-      counts = {}
-      work.counts[key] = counts
-    end
-    counts[state] = (counts[state] or 0) + n
+  local counts = work.counts[queue]
+  if not counts then
+    counts = {}
+    work.counts[queue] = counts
   end
+  counts[state] = (counts[state] or 0) + n
+  work.total[state] = (work.total[state] or 0) + n
 end
 
 -- A queue: whether it is known and paused, its settings, its last position.
@@ -92,8 +91,7 @@ end
 
 local function nextPosition(work, name)
   local queue = queueOf(work, name)
-  queue.position = queue.position + 1
-  setField(work, 'q:' .. name, 'pos', queue.position)
+  queue.position, queue.hasMoved = queue.position + 1, true
   return queue.position
 end
 
@@ -177,6 +175,12 @@ local function publish(work)
   for _, id in ipairs(work.asked) do redis.call('SPUBLISH', work.b .. 'wake', work.self .. ' c ' .. id) end
 end
 
+local function addCounts(key, counts)
+  for state, n in pairs(counts) do
+    if n ~= 0 then redis.call('HINCRBY', key, state, n) end
+  end
+end
+
 local function commit(work)
   for _, chunk in ipairs(work.newChunks) do redis.call('ZADD', work.b .. 'chunks', 0, chunk) end
   commitHashes(work, byChunk(work, 'f:', work.facts))
@@ -187,11 +191,11 @@ local function commit(work)
   commitZsets(work)
   commitHashes(work, work.hashes)
   commitSets(work)
-  for key, counts in pairs(work.counts) do
-    for state, n in pairs(counts) do
-      if n ~= 0 then redis.call('HINCRBY', work.b .. key, state, n) end
-    end
+  for name, queue in pairs(work.queues) do
+    if queue.hasMoved then redis.call('HSET', work.b .. 'q:' .. name, 'pos', text(queue.position)) end
   end
+  for queue, counts in pairs(work.counts) do addCounts(work.b .. 'q:' .. queue, counts) end
+  addCounts(work.b .. 'counts', work.total)
   for _, command in ipairs(work.commands) do
     command[2] = work.b .. command[2]
     redis.call(unpack(command))
