@@ -1,6 +1,6 @@
 // What is less durable than promised, in words for people: the same in the log, on the dashboard and in the terminal.
 
-import type { PostgresHealth } from './operating.js'
+import type { PostgresHealth, RedisHealth } from './operating.js'
 
 /** Whether commits with this synchronous_commit wait for less than with `on`. */
 export function isLessThanOn(synchronousCommit: string): boolean {
@@ -18,5 +18,14 @@ export function describeReduced({ settings }: PostgresHealth): string | null {
   if (isLessThanOn(synchronousCommitOfRole)) {
     return `synchronous_commit is ${synchronousCommitOfRole} for this role: jobs enqueued in your own transactions may be lost by a crash or a failover; all others are committed with ${synchronousCommit}`
   }
+  return null
+}
+
+/** The same of a Redis server. That a failover may lose the newest jobs is so by default, and not reported here. */
+export function describeReducedRedis({ appendOnly, lastAppendOk, fsync }: RedisHealth): string | null {
+  if (!appendOnly) return 'appendonly is off: accepted jobs are lost when the Redis server ends'
+  if (!lastAppendOk)
+    return 'the last write to the append-only file failed: a crash of the Redis server loses accepted jobs'
+  if (fsync === 'no') return 'appendfsync is no: a crash of the machine may lose the jobs of the last half minute'
   return null
 }

@@ -6,7 +6,8 @@ import type { Redis } from './redis.js'
 
 /** ARGV: limit. Answers with: how many became ready, how long until the next is due or '', how long the first was due or '', queues. */
 export const PROMOTE: string = lua`
-writes('promote', {}, function(work, args)
+-- Also at maxmemory: jobs that no worker gets cannot be finished, and nothing would ever be freed.
+writes('promote', { 'allow-oom' }, function(work, args)
   local limit = tonumber(args[3])
   local due = redis.call('ZRANGEBYSCORE', work.b .. 'due', '-inf', text(work.t), 'WITHSCORES', 'LIMIT', 0, limit)
   local ids, queues, seen = {}, {}, {}
