@@ -215,14 +215,16 @@ describe('a Redis server under a store', () => {
     await expect.poll(() => heard).toEqual([id])
   })
 
-  test('what was accepted is there after the server was started again', async () => {
-    const server = await serve({ appendonly: 'yes', appendfsync: 'always' })
+  test('what was accepted is in the append-only file: a server that loads it has the job', async () => {
+    const server = await serve({ appendonly: 'yes', appendfsync: 'always', 'enable-debug-command': 'yes' })
     const store = await open(server.url)
     const id = await enqueueJob(store)
 
-    cli(server, 'debug', 'loadaof')
+    const loaded = cli(server, 'debug', 'loadaof')
 
+    expect(loaded).toBe('OK')
     expect(await stateOf(store, id)).toBe('ready')
+    expect((await claimJob(store)).id).toBe(id)
   })
 
   test('with durability replicated a write waits for a replica, and is unavailable without one', async () => {
