@@ -19,6 +19,7 @@ import {
 } from './holdfast.js'
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
 import type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
+import type { Durability as RedisDurability } from './stores/redis/index.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 
@@ -33,8 +34,9 @@ export interface ConnectOptions extends HoldfastOptions {
    *  'postgres://host1:5432,host2:5432/database'. Connections go to the one that takes writes and has the newest timeline. */
   readonly hosts?: readonly string[]
   /** What a commit to PostgreSQL waits for: 'local', the disk of the server; 'replicated', also those of the synchronous standbys, if there
-   *  are any; 'applied', until it can be read there. Default 'replicated'. It is synchronous_commit local, on or remote_apply. */
-  readonly durability?: Durability
+   *  are any; 'applied', until it can be read there. Default 'replicated'. It is synchronous_commit local, on or remote_apply.
+   *  On Redis: 'default' is what the server's own settings give, 'replicated' waits for a replica, 'fsynced' for its disk too. */
+  readonly durability?: Durability | RedisDurability
   /** How much of what a PostgreSQL store has accepted is remembered, so that it can be said again to a standby that was promoted without it.
    *  Default { time: '60s', bytesMax: 64 MiB, jobsMax: 500 000 }: the oldest is forgotten first. False remembers nothing. */
   readonly failoverMemory?: FailoverMemoryOptions | false
@@ -43,7 +45,7 @@ export interface ConnectOptions extends HoldfastOptions {
 }
 
 /**
- * Connects to a store: 'postgres://…', 'embedded:<folder>' for a PostgreSQL server of its own, or 'memory:'. Without a
+ * Connects to a store: 'postgres://…', 'embedded:<folder>' for a PostgreSQL server of its own, 'redis://…' or 'memory:'. Without a
  * URL it takes HOLDFAST_URL, then DATABASE_URL from the environment, then 'embedded:.holdfast'. Raises `invalid_url`,
  * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
  */
@@ -62,7 +64,6 @@ export async function connect(url?: string, options: ConnectOptions = {}): Promi
   const { ports, logger } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
   checkBoolean('migrate', migrate)
-  if (durability !== undefined) checkDurability(durability)
   if (hosts !== undefined && !Array.isArray(hosts))
     throw invalidOption("hosts must be a list such as ['db1:5432', 'db2:5432']", hosts)
   const store = await openStore(chooseUrl(url), {
@@ -96,7 +97,7 @@ interface OpenOptions {
   readonly schema: string | undefined
   readonly migrate: boolean
   readonly hosts: readonly string[] | undefined
-  readonly durability: Durability | undefined
+  readonly durability: Durability | RedisDurability | undefined
   readonly failoverMemory: FailoverMemoryOptions | false | undefined
   readonly embedded: EmbeddedOptions | undefined
   readonly clock: Clock
@@ -107,6 +108,7 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
   const { schema, migrate, hosts, durability, failoverMemory, embedded, clock, logger } = options
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+):/.exec(url)?.[1]
+  if (/^redis\+(cluster|sentinel):/.test(url)) throw unsupportedRedis(source, url)
   switch (kind) {
     case 'memory': {
       if (url !== 'memory:') throw invalidUrl(source, url, "the memory store's URL is just 'memory:'")
@@ -117,21 +119,23 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
     case 'postgres':
     case 'postgresql': {
       checkPostgresUrl(source, url, kind, hosts)
+      const waitsFor = durability === undefined ? {} : { durability: checkDurability(durability) }
       const { postgresStore } = await import('./stores/postgres/index.js')
       return postgresStore(url, {
         migrate,
-        ...given({ schema, hosts, durability, failoverMemory, embedded }),
+        ...waitsFor,
+        ...given({ schema, hosts, failoverMemory, embedded }),
         onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
       })
     }
     case 'redis':
-    case 'rediss':
-      throw new HoldfastError(
-        'unsupported',
-        `${source} (${redactUrl(url)}) asks for a Redis store, which this version does not have: use postgres://… or embedded:<folder>`,
-      )
+    case 'rediss': {
+      checkRedisUrl(source, url, kind)
+      const { redisStore } = await import('./stores/redis/index.js')
+      return redisStore(url, { migrate, ...given({ durability: durability as RedisDurability | undefined }) })
+    }
     default:
-      throw invalidUrl(source, url, 'it must begin with postgres://, embedded: or memory:')
+      throw invalidUrl(source, url, 'it must begin with postgres://, redis://, rediss://, embedded: or memory:')
   }
 }
 
@@ -142,6 +146,18 @@ function checkPostgresUrl(source: string, url: string, kind: string, hosts: read
   }
   const servers = serversOf(url, hosts)
   if ('why' in servers) throw invalidUrl(source, url, servers.why)
+}
+
+function checkRedisUrl(source: string, url: string, kind: string): void {
+  if (url.startsWith(`${kind}://`) && URL.canParse(url)) return
+  throw invalidUrl(source, url, 'it must look like redis://user:password@host:6379/0, or rediss:// with TLS')
+}
+
+function unsupportedRedis(source: string, url: string): HoldfastError {
+  return new HoldfastError(
+    'unsupported',
+    `${source} (${redactUrl(url)}) asks for a Redis Cluster or Sentinel, which this version does not support: use redis:// or rediss:// with the address of one server`,
+  )
 }
 
 function invalidUrl(source: string, url: string, why: string): HoldfastError {

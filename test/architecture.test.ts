@@ -50,11 +50,21 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/upkeep': ['src/core'],
   'src/stores/memory': ['src/core'],
   'src/stores/postgres': ['src/core'],
+  'src/stores/redis': ['src/core'],
   'src/server': ['src/core', 'src/client'],
   'src/metrics': ['src/core', 'src/client', 'src'],
   'src/tracing': ['src/core', 'src/worker'],
   'src/testing': ['src/core', 'src/client', 'src/worker', 'src/upkeep', 'src/stores/memory', 'src'],
-  src: ['src/core', 'src/client', 'src/worker', 'src/host', 'src/upkeep', 'src/stores/memory', 'src/stores/postgres'],
+  src: [
+    'src/core',
+    'src/client',
+    'src/worker',
+    'src/host',
+    'src/upkeep',
+    'src/stores/memory',
+    'src/stores/postgres',
+    'src/stores/redis',
+  ],
   'src/cli': [
     'src/core',
     'src/client',
@@ -63,6 +73,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/upkeep',
     'src/stores/memory',
     'src/stores/postgres',
+    'src/stores/redis',
     'src/server',
     'src/metrics',
     'src/tracing',
@@ -79,6 +90,7 @@ const MAY_USE: Readonly<Record<string, readonly string[]>> = {
   'src/upkeep': [],
   'src/stores/memory': [],
   'src/stores/postgres': ['pg'],
+  'src/stores/redis': ['@redis/client'],
   'src/server': ['hono', '@hono/node-server', 'zod'],
   'src/metrics': ['prom-client'],
   'src/tracing': ['@opentelemetry/api'],
@@ -168,10 +180,12 @@ describe('the tree', () => {
     const nouns = ['schedules', 'queues', 'get', 'list', 'stats', 'endings', 'workers', 'note']
     nouns.push('overview', 'series', 'dead-groups', 'standing', 'audit', 'bulks', 'api-keys', 'health')
     const memory = filesBelow('src/stores/memory', '.ts').map((file) => relative('src/stores/memory', file))
+    const redis = filesBelow('src/stores/redis', '.ts').map((file) => relative('src/stores/redis', file))
 
     for (const name of [...verbs, ...nouns]) {
       expect(postgres).toContain(`${name}.ts`)
       expect(memory).toContain(`${name}.ts`)
+      expect(redis).toContain(`${name}.ts`)
     }
   })
 })

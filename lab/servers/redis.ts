@@ -7,6 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './postgres.js'
 
+/** Settings of a server, by their names in redis.conf. */
+export type RedisFlags = Readonly<Record<string, string>>
+
 export class RedisServer {
   readonly port: number
   readonly #child: ChildProcess
@@ -19,17 +22,22 @@ export class RedisServer {
   }
 
   /** Null where Redis is not installed: `apt-get install redis-server` brings it. */
-  static async open(): Promise<RedisServer | null> {
+  static async open(settings: RedisFlags = {}): Promise<RedisServer | null> {
     if (spawnSync('redis-server', ['--version']).status !== 0) return null
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-redis-'))
     const port = await freePort()
-    const flags = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'yes']
+    const all = { port: String(port), bind: '127.0.0.1', dir: folder, save: '', appendonly: 'yes', ...settings }
+    const flags = Object.entries(all).flatMap(([name, value]) => [`--${name}`, value])
     const child = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'ignore'] })
     await new Promise<void>((resolve, reject) => {
       child.stdout.on('data', (chunk) => String(chunk).includes('Ready to accept connections') && resolve())
       child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}`)))
     })
     return new RedisServer(port, child, folder)
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`
   }
 
   get pid(): number {

@@ -1,7 +1,7 @@
 // What is less durable than promised, in words for people: the same in the log, on the dashboard and in the terminal.
 
 import { invalidOption } from './errors.js'
-import type { PostgresHealth } from './operating.js'
+import type { PostgresHealth, RedisHealth } from './operating.js'
 
 /** What a commit waits for: this server's disk; also the synchronous standbys' disks, if there are any; also until it can be read there. */
 const DURABILITIES = ['local', 'replicated', 'applied'] as const
@@ -30,5 +30,14 @@ export function describeReduced({ settings, durability = 'replicated' }: Postgre
   if (isLessThanOn(synchronousCommitOfRole) && durability !== 'local') {
     return `synchronous_commit is ${synchronousCommitOfRole} for this role: jobs enqueued in your own transactions may be lost by a crash or a failover; all others are committed with ${synchronousCommit}`
   }
+  return null
+}
+
+/** The same of a Redis server. That a failover may lose the newest jobs is so by default, and not reported here. */
+export function describeReducedRedis({ appendOnly, lastAppendOk, fsync }: RedisHealth): string | null {
+  if (!appendOnly) return 'appendonly is off: accepted jobs are lost when the Redis server ends'
+  if (!lastAppendOk)
+    return 'the last write to the append-only file failed: a crash of the Redis server loses accepted jobs'
+  if (fsync === 'no') return 'appendfsync is no: a crash of the machine may lose the jobs of the last half minute'
   return null
 }

@@ -278,6 +278,30 @@ export interface StoreHealth {
   readonly nowMs: number
   /** Facts of a PostgreSQL server; null for other stores. */
   readonly postgres: PostgresHealth | null
+  /** Facts of a Redis server; absent for other stores. */
+  readonly redis?: RedisHealth
+}
+
+export interface RedisHealth {
+  readonly role: 'primary' | 'replica'
+  /** What this connection waits for before it answers. */
+  readonly durability: 'default' | 'replicated' | 'fsynced'
+  /** Whether writes go to an append-only file, and whether the last one succeeded. */
+  readonly appendOnly: boolean
+  readonly lastAppendOk: boolean
+  /** The server's appendfsync; null where this user may not read it. */
+  readonly fsync: string | null
+  readonly replicas: number
+  /** Another one after a failover or a restart. */
+  readonly replicationId: string
+  readonly memoryBytes: number
+  /** Its maxmemory; null for no limit. */
+  readonly memoryBytesMax: number | null
+  readonly evictionPolicy: string
+  readonly connections: number
+  readonly upMs: number
+  /** How long the answer took, in milliseconds. */
+  readonly roundTripMs: number
 }
 
 export interface PostgresHealth {

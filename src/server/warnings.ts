@@ -3,6 +3,7 @@
 import type { Client } from '../client/client.js'
 import type { Health } from '../client/look.js'
 import type { ScheduleStatus } from '../client/schedules.js'
+import { describeReducedRedis } from '../core/durability.js'
 import { showMs } from '../core/duration.js'
 import type { LimitView, StoppedGroup } from '../core/flow/views.js'
 import { describeHorizon } from '../core/horizon.js'
@@ -210,8 +211,10 @@ function* ofSchedule(schedule: ScheduleStatus, nowMs: number): Generator<Warning
   }
 }
 
-function* ofStore({ postgres, isDurable }: Health): Generator<Warning> {
+function* ofStore({ postgres, redis, isDurable }: Health): Generator<Warning> {
   const store = { queue: null, next: 'holdfast doctor' } as const
+  const reduced = redis === undefined ? null : describeReducedRedis(redis)
+  if (reduced !== null) yield { code: 'not_durable', level: 'error', text: reduced, ...store }
   if (postgres === null) return
   const { settings, horizon, inRecovery } = postgres
   if (settings.synchronousCommit === 'off' || !isDurable) {

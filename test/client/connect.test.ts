@@ -35,12 +35,7 @@ describe('connect', () => {
   })
 
   const cases: [name: string, url: unknown, code: string, message: RegExp][] = [
-    [
-      'a URL of another database',
-      'mysql://localhost/x',
-      'invalid_url',
-      /must begin with postgres:\/\/, embedded: or mem/,
-    ],
+    ['a URL of another database', 'mysql://localhost/x', 'invalid_url', /must begin with postgres:\/\/, redis:\/\/, /],
     ['no URL at all', 'localhost', 'invalid_url', /must begin with/],
     ['an empty one', '', 'invalid_url', /must begin with/],
     ['something that is no text', 7, 'invalid_url', /must be text, got 7/],
@@ -48,7 +43,8 @@ describe('connect', () => {
     ['a PostgreSQL URL without slashes', 'postgres:x', 'invalid_url', /must look like postgres:\/\/user/],
     ['a PostgreSQL URL with a bad port', 'postgres://h:99999/x', 'invalid_url', /must look like/],
     ['an embedded store without a folder', 'embedded:', 'invalid_url', /must name a folder/],
-    ['a Redis URL', 'redis://:s3cret@localhost', 'unsupported', /Redis store, which this version does not have/],
+    ['a Redis URL without slashes', 'redis:x', 'invalid_url', /must look like redis:\/\/user/],
+    ['a Redis Cluster', 'redis+cluster://:s3cret@localhost', 'unsupported', /does not support: use redis:\/\//],
   ]
 
   for (const [name, url, code, message] of cases) {

@@ -43,12 +43,14 @@ export interface Comparison {
   /** The time of both. */
   readonly clock: ManualClock
   readonly tally: Tally
+  /** Whether some ids are smaller than those that were made before them. */
+  readonly lateIds?: boolean
 }
 
 /** Runs the operations on both stores, one after another, and raises at the first answer that differs. */
 export async function compare(comparison: Comparison, operations: readonly Operation[]): Promise<void> {
   const { clock, tally } = comparison
-  const seen = new Seen(clock, tally.runs++)
+  const seen = new Seen(clock, tally.runs++, comparison.lateIds)
   for (const [index, operation] of operations.entries()) {
     tally.operations++
     tally.kinds.set(operation.kind, (tally.kinds.get(operation.kind) ?? 0) + 1)

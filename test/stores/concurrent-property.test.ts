@@ -1,14 +1,17 @@
 // Several callers at the same moment: what each of them was answered about a job is explained by some order of the memory store.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { RedisServer } from '../../lab/servers/redis.js'
 import { type Lease, leaseOf, type NewJob, type SettledJob } from '../../src/core/job.js'
 import type { CancelResult } from '../../src/core/operator-store.js'
 import type { Store } from '../../src/core/store.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
+import { redisStore } from '../../src/stores/redis/index.js'
 import { manualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import { newJob, OPERATOR, START_MS } from '../../src/testing/store-suite/samples.js'
 import { dropSchema, openCleanStore, openPeerStore, testServerUrl } from '../support/postgres.js'
+import { openRedis } from '../support/redis.js'
 import { explain, type Recorded, tell } from './explain.js'
 
 const schema = `concurrent_${process.pid}`
@@ -172,6 +175,30 @@ class Recorder {
     if (name === 'claim') this.leases.push(...(answer as (Lease & { attempt: number })[]))
   }
 }
+
+describe('concurrent calls on the Redis store', () => {
+  let server: RedisServer
+  let stores: readonly Store[] = []
+  beforeAll(async () => {
+    server = await openRedis()
+    stores = [await redisStore(server.url, { clock }), await redisStore(server.url, { clock })]
+  })
+  afterAll(async () => {
+    await Promise.all(stores.map((store) => store.close()))
+    await server.close()
+  })
+
+  test('are explained, for each job, by some order of the memory store', {
+    timeout: 60_000 + ROUNDS * 500,
+  }, async () => {
+    for (let seed = 1; seed <= ROUNDS; seed++) {
+      for (const { job, calls } of await runRound(stores, seed)) {
+        const order = await explain([job], calls, () => memoryStore({ clock }))
+        expect(order, `seed ${seed}, job ${job}: no order explains these calls\n${tell(calls)}`).not.toBe(null)
+      }
+    }
+  })
+})
 
 async function runRound(
   stores: readonly Store[],

@@ -10,6 +10,10 @@ import type { ManualClock } from '../../src/testing/manual-clock.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import type { JobReference, JobSketch, LeaseReference, ScheduleSketch, SettlementSketch } from './operation.js'
 
+/** How far behind such a process is, and which share of the ids it makes. */
+const LATE_MS = 40
+const LATE_SHARE = 0.3
+
 /** A lease as the run was given it. */
 export type SeenLease = Pick<ClaimedJob, 'id' | 'fence' | 'queue' | 'attempt' | 'idempotencyKey' | 'flow'>
 
@@ -27,11 +31,14 @@ export class Seen {
   readonly #bulks: string[] = []
   #prunes = 0
 
-  /** `run` is part of every queue's name: a store may remember for good which queues it knows. */
-  constructor(clock: ManualClock, run: number) {
+  /** `run` is part of every queue's name: a store may remember for good which queues it knows. With `lateIds` some ids of a batch are made
+   *  by a process whose clock is a little behind, so that ids do not only ascend. */
+  constructor(clock: ManualClock, run: number, lateIds = false) {
     this.#clock = clock
     this.#suffix = `.${String(run).padStart(6, '0')}`
-    this.#makeId = idMaker(() => clock.now(), seededRandom(1))
+    const random = seededRandom(1)
+    const makers = [0, LATE_MS].map((lateMs) => idMaker(() => clock.now() - lateMs, random))
+    this.#makeId = () => makers[lateIds && random.float() < LATE_SHARE ? 1 : 0]!()
   }
 
   queue(name: string): string {

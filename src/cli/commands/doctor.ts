@@ -83,7 +83,7 @@ async function inspect(store: ChosenStore, flags: StoreFlags): Promise<Facts> {
     const { inspectPostgres } = await import('../doctor/inspect.js')
     return inspectPostgres(store, flags)
   }
-  const holdfast = await openStore(store, flags, { upkeep: false })
+  const holdfast = await openStore(store, flags, { upkeep: false, migrate: false })
   try {
     const health = await holdfast.health()
     const { clockOffsetMs } = health

@@ -6,24 +6,15 @@ import { lacksWorker } from '../output/columns.js'
 import { spanText } from '../output/times.js'
 import { checkReplication } from './failover-checks.js'
 import { flowChecks } from './flow-checks.js'
+import { type Found, failed, ok, warning } from './found.js'
 import type { Facts } from './inspect.js'
+import { redisChecks, redisDurability } from './redis-checks.js'
 
-export type Level = 'ok' | 'warning' | 'failed'
+export type { Level } from './found.js'
 
-export interface Check {
+export interface Check extends Found {
   readonly name: string
-  readonly level: Level
-  /** For people. */
-  readonly text: string
-  /** What to run, SQL or a command; empty when nothing is wrong. */
-  readonly fix: readonly string[]
 }
-
-type Found = Omit<Check, 'name'>
-
-const ok = (text: string): Found => ({ level: 'ok', text, fix: [] })
-const warning = (text: string, ...fix: string[]): Found => ({ level: 'warning', text, fix })
-const failed = (text: string, ...fix: string[]): Found => ({ level: 'failed', text, fix })
 
 const RELOAD = 'SELECT pg_reload_conf();'
 
@@ -41,6 +32,12 @@ export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLD
   const schema = migrations === null ? [] : [named('schema', checkSchema(migrations))]
   if (health === null) return schema
   const { postgres } = health
+  if (health.redis !== undefined) {
+    return [
+      ...redisChecks(health.redis).map(([name, found]) => named(name, found)),
+      named('clock', checkClock(clockOffsetMs)),
+    ]
+  }
   if (postgres === null) return [...schema, named('durability', checkMemory())]
   const { settings } = postgres
   return [
@@ -74,7 +71,8 @@ function named(name: string, found: Found): Check {
 /** One sentence: what a crash does to an accepted job. */
 export function durabilityOf({ health }: Facts): string {
   if (health === null) return 'Not known yet: the schema does not exist.'
-  const { postgres } = health
+  const { postgres, redis } = health
+  if (redis !== undefined) return redisDurability(redis)
   if (postgres === null) return 'None: every job is lost when the process ends. This store is for tests.'
   const { fsync, fullPageWrites, synchronousCommit } = postgres.settings
   if (!fsync) {

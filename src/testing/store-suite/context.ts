@@ -56,10 +56,10 @@ export function factsFor<const T>(
   return Object.fromEntries(things.map((thing) => [name(thing), (scene: Scene) => run(scene, thing)]))
 }
 
-/** Registers facts as tests. Each gets a fresh store, which is closed also when the fact fails. Those about a capability that the
+/** Registers facts as tests. Each gets a fresh store, which is closed also when the fact fails. Those that need a capability which the
  *  store lacks are skipped with its reason. */
-export function register(context: SuiteContext, facts: Facts, capability?: Capability): void {
-  const missing = capability === undefined ? undefined : context.lacks?.[capability]
+export function register(context: SuiteContext, facts: Facts, ...capabilities: readonly Capability[]): void {
+  const missing = capabilities.map((capability) => context.lacks?.[capability]).find((reason) => reason !== undefined)
   for (const [name, run] of Object.entries(facts)) {
     if (missing === undefined) context.test(name, () => runFact(context, run))
     else context.skip?.(`${name} (${missing})`)

@@ -46,6 +46,7 @@ import { pruneFacts } from './prune.js'
 import { queueFacts } from './queues.js'
 import { repetitionFacts } from './repetition.js'
 import { replaceFacts } from './replace.js'
+import { replaceFlowFacts } from './replace-flow.js'
 import { replaceLifeFacts } from './replace-lives.js'
 import { requeueFacts } from './requeue.js'
 import { rescueFacts } from './rescue.js'
@@ -120,4 +121,5 @@ export function storeSuite(context: SuiteContext): void {
   for (const facts of FACTS) register(context, facts)
   for (const facts of FLOW_FACTS) register(context, facts, 'flow')
   for (const facts of [replaceFacts, replaceLifeFacts]) register(context, facts, 'replace')
+  register(context, replaceFlowFacts, 'replace', 'flow')
 }

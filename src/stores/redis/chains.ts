@@ -1,0 +1,76 @@
+// Jobs that come after others. A blocked job looks at the states of its parents as they are now: no counter can be wrong, and a parent
+// that was requeued is waited for again. A parent that is missing was pruned, and only jobs that ended well or were given up are.
+
+import { lua } from './lua.js'
+
+export const CHAINS_LUA: string = lua`
+-- The most blocked jobs that one call moves on. What is left waits in the list todo, and promote continues.
+local CASCADE_MAX = 5000
+
+local function judge(work, job)
+  local isWaiting, hasBadEnd = false, false
+  for _, parent in ipairs(parentsOf(job)) do
+    local state = stateOf(work, parent) or 'F'
+    if state == 'D' or state == 'C' then hasBadEnd = true end
+    if not isFinished(state) then isWaiting = true end
+  end
+  if hasBadEnd and string.sub(job.parents, 1, 1) == 'c' then return 'ends' end
+  return isWaiting and 'waits' or 'goes on'
+end
+
+local function kidsOf(work, id)
+  local kids = {}
+  for _, kid in ipairs(redis.call('SMEMBERS', work.b .. 'kids:' .. id)) do kids[kid] = true end
+  for kid, isIn in pairs(work.sets['kids:' .. id] or {}) do kids[kid] = isIn or nil end
+  return kids
+end
+
+-- Moves the jobs that are no longer blocked, in the order of their ids. When one of them ends here, its own children follow.
+local function goOn(work, candidates)
+  local moved = 0
+  while next(candidates) do
+    local ids = {}
+    for id in pairs(candidates) do ids[#ids + 1] = id end
+    sorted(ids)
+    load(work, 's', ids)
+    -- All are judged before any of them moves, so one that ends here does not yet count as a finished parent of another.
+    local verdicts = {}
+    for _, id in ipairs(ids) do
+      local job = leasedJob(work, id)
+      if job and job.state == 'B' then verdicts[#verdicts + 1] = { job, judge(work, withFacts(work, job)) } end
+    end
+    candidates = {}
+    for _, pair in ipairs(verdicts) do
+      local job, verdict = pair[1], pair[2]
+      if verdict ~= 'waits' and moved >= CASCADE_MAX then
+        later(work, 'RPUSH', 'todo', job.id)
+      elseif verdict ~= 'waits' then
+        moved = moved + 1
+        local runAt = job.at
+        take(work, job)
+        if verdict == 'ends' then
+          putFinished(work, job, 'C')
+          for kid in pairs(kidsOf(work, job.id)) do candidates[kid] = true end
+        elseif runAt and runAt > work.t then
+          putTimed(work, job, 'S', runAt)
+        else
+          putReady(work, job, NORMAL)
+        end
+      end
+    end
+  end
+  return moved
+end
+
+-- Lets the jobs that come after finished ones go on.
+local function unblock(work, ids)
+  if #ids == 0 then return 0 end
+  local pending = work.total.blocked or 0
+  if tonumber(redis.call('HGET', work.b .. 'counts', 'blocked') or 0) + pending <= 0 then return 0 end
+  local candidates = {}
+  for _, id in ipairs(ids) do
+    for kid in pairs(kidsOf(work, id)) do candidates[kid] = true end
+  end
+  return goOn(work, candidates)
+end
+`

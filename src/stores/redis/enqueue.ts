@@ -1,0 +1,253 @@
+// Writes new jobs, all or none, and answers for each. ◄── client/group-commit.ts · next: wake.ts
+
+import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
+import type { EnqueueRequest } from '../../core/job-store.js'
+import { tooManyQueues } from '../../core/queue-limit.js'
+import type { ClaimOnEnqueue } from '../../core/reserve.js'
+import { isPlain } from '../../core/reserve.js'
+import { writeFacts } from './facts.js'
+import { longId, shortId } from './ids.js'
+import { refuseFlow } from './lacking.js'
+import { lua } from './lua.js'
+import { queueLimits } from './queues.js'
+import type { Redis } from './redis.js'
+import { stateOfLetter } from './states.js'
+
+/**
+ * ARGV: worker, leaseMs, how many of the first jobs to claim, most queues; then for each job: id, queue, when, facts without their time.
+ * `when` is '' for a plain job, otherwise "<time> <replace wait> <replace most>": the time is <ms>, +<ms> from now or -; - stands for none.
+ * Answers with three values for each job: 'created' id state | 'held' id state | 'replaced' id state | 'claimed' id fence | 'orphan' id parent;
+ * then the settings of the queue that jobs were claimed from, or ''.
+ */
+export const ENQUEUE: string = lua`
+local function addJob(work, spec, facts, isBlocked, runAt)
+  local job = parseFacts({ id = spec.id }, facts)
+  job.fence, job.attempt, job.crashes, job.flags, job.reason, job.worker = 0, 0, 0, '', '-', ''
+  work.jobs[spec.id], work.f[spec.id], work.facts[spec.id] = job, facts, facts
+  work.newIds[#work.newIds + 1] = spec.id
+  takeKey(work, job)
+  if isBlocked then
+    job.state, job.at = 'B', runAt
+    put(work, job)
+  elseif runAt and runAt > work.t then
+    putTimed(work, job, 'S', runAt)
+  else
+    -- A tick has waited for its time like a timed job.
+    putReady(work, job, spec.isTick and FRONT or NORMAL)
+  end
+  return job
+end
+
+local function timeOf(work, time)
+  if time == '-' then return nil end
+  if string.sub(time, 1, 1) == '+' then return work.t + tonumber(string.sub(time, 2)) end
+  return tonumber(time)
+end
+
+-- A job that waits takes the payload, version, tags and trace of a new one.
+local function replacePayload(work, job, spec, wait, most)
+  local kept = string.match(work.f[job.id], '^([^\t]*\t)')
+  local facts = kept .. string.match(spec.rest, '^[^\t]*\t(.*)$')
+  work.f[job.id], work.facts[job.id] = facts, facts
+  -- One that became ready meanwhile, or waits for a retry, keeps its time.
+  if not job.at or (job.state ~= 'S' and job.state ~= 'B') then return end
+  local runAt = work.t + wait
+  if most then runAt = math.min(runAt, job.created + most) end
+  take(work, job)
+  job.at = math.max(work.t, runAt)
+  put(work, job)
+end
+
+-- What becomes of a job whose key is held and that gives its payload to the holder; nil when no job takes it.
+local function replaceHolder(work, holder, spec, facts, wait, most)
+  -- The successor runs last, so the newest payload is for it.
+  local current
+  for _, id in ipairs({ holder.following or '', holder.id }) do
+    local job = id ~= '' and jobOf(work, id)
+    if job and not isFinished(job.state) then
+      current = job
+      break
+    end
+  end
+  if not current then return nil end
+  if current.state ~= 'R' then
+    replacePayload(work, current, spec, wait, most)
+    return { 'replaced', current.id }
+  end
+  -- It comes after the one that runs, whatever its end.
+  local created, kind, queue, priority, key, ttl, rest =
+    string.match(facts, '^(%d+) (%S+) (%S+) (%S+) %S+ (%S+) (%S+) (.*)$')
+  local linked = table.concat({ created, kind, queue, priority, 'r' .. current.id, key, ttl, rest }, ' ')
+  local job = parseFacts({ id = spec.id }, linked)
+  job.fence, job.attempt, job.crashes, job.flags, job.reason, job.worker = 0, 0, 0, '', '-', ''
+  work.jobs[spec.id], work.f[spec.id], work.facts[spec.id] = job, linked, linked
+  work.newIds[#work.newIds + 1] = spec.id
+  job.state, job.at = 'B', wait > 0 and work.t + math.min(wait, most or wait) or nil
+  put(work, job)
+  setKey(work, job.queue, job.key, { id = holder.id, expires = holder.expires, following = job.id })
+  return { 'created', spec.id }
+end
+
+-- Writes one job, and returns the kind of the answer and an id.
+local function writeJob(work, spec)
+  -- The job exists: the call was repeated after a lost answer. Its current state does not matter.
+  if stateOf(work, spec.id) then return { 'created', spec.id } end
+  local facts = text(work.t) .. ' ' .. spec.rest
+  if spec.when == '' then
+    addJob(work, spec, facts, false, nil)
+    return { 'created', spec.id }
+  end
+  local time, wait, most = string.match(spec.when, '^(%S+) (%S+) (%S+)$')
+  wait, most = tonumber(wait), tonumber(most)
+  local sketch = parseFacts({ id = spec.id }, facts)
+  local holder = keyHolder(work, sketch.queue, sketch.key)
+  if holder then
+    return wait and replaceHolder(work, holder, spec, facts, wait, most) or { 'held', holder.id }
+  end
+  for _, parent in ipairs(parentsOf(sketch)) do
+    if not stateOf(work, parent) then return { 'orphan', spec.id, parent } end
+  end
+  local runAt = timeOf(work, time)
+  if wait and wait > 0 then runAt = work.t + math.min(wait, most or wait) end
+  addJob(work, spec, facts, #parentsOf(sketch) > 0, runAt)
+  return { 'created', spec.id }
+end
+
+-- Writes jobs and lets those go on whose parents have finished. Answers for each of the specs, in order.
+local function writeJobs(work, specs)
+  local ids, answers, byId, candidates = {}, {}, {}, {}
+  for i, spec in ipairs(specs) do ids[i] = spec.id end
+  load(work, 's', ids)
+  load(work, 'f', ids)
+  work.newIds = work.newIds or {}
+  for i, spec in ipairs(specs) do
+    -- A job that is in the call twice is written once, and both get the same answer.
+    byId[spec.id] = byId[spec.id] or writeJob(work, spec)
+    answers[i] = byId[spec.id]
+    if spec.when ~= '' then candidates[spec.id] = true end
+  end
+  -- A job may come after others of its batch, so none goes on before all are written.
+  goOn(work, candidates)
+  return answers
+end
+
+-- Makes the queues of new jobs known, unless there would be too many.
+local function openQueues(work, specs, most)
+  local fresh, seen = 0, {}
+  for _, spec in ipairs(specs) do
+    if not seen[spec.queue] then
+      seen[spec.queue] = true
+      if not queueOf(work, spec.queue).isKnown then fresh = fresh + 1 end
+    end
+  end
+  if fresh > 0 and redis.call('ZCARD', work.b .. 'queues') + fresh > most then error({ err = 'HFQUEUES ' .. most }) end
+  for name in pairs(seen) do openQueue(work, name) end
+end
+
+local function readSpecs(args, from)
+  local specs = {}
+  for i = from, #args, 4 do
+    specs[#specs + 1] = { id = args[i], queue = args[i + 1], when = args[i + 2], rest = args[i + 3] }
+  end
+  return specs
+end
+
+writes('enqueue', {}, function(work, args)
+  local worker, leaseMs, claimCount, queuesMax = args[3], tonumber(args[4]), tonumber(args[5]), tonumber(args[6])
+  local specs = readSpecs(args, 7)
+  openQueues(work, specs, queuesMax)
+  local ids, fresh = {}, {}
+  for i, spec in ipairs(specs) do ids[i] = spec.id end
+  load(work, 's', ids)
+  load(work, 'f', ids)
+  for i = 1, math.min(claimCount, #specs) do fresh[i] = not stateOf(work, specs[i].id) end
+  local answers = writeJobs(work, specs)
+  placeNew(work, work.newIds)
+  local flat, taken, settings = {}, 0, ''
+  for i, answer in ipairs(answers) do
+    local kind, id, detail = answer[1], answer[2], answer[3]
+    local job = fresh[i] and kind == 'created' and jobOf(work, id)
+    if job and job.state == 'Q' and not queueOf(work, job.queue).isPaused then
+      lease(work, job, worker, leaseMs)
+      kind, detail, taken, settings = 'claimed', text(job.fence), taken + 1, queueOf(work, job.queue).settings
+    elseif kind ~= 'orphan' then
+      -- A key that lasts for a time can outlive its job; only finished ones are pruned.
+      detail = stateOf(work, id) or 'F'
+    end
+    flat[#flat + 1], flat[#flat + 2], flat[#flat + 3] = kind, id, detail
+  end
+  -- No worker needs to be woken for jobs that are taken already.
+  if taken > 0 and taken == #specs then work.woken, work.wokenNames = {}, {} end
+  flat[#flat + 1] = settings
+  return flat
+end)
+`
+
+export interface Enqueueing {
+  readonly redis: Redis
+  readonly queuesMax: number
+}
+
+export async function enqueue(
+  { redis, queuesMax }: Enqueueing,
+  jobs: readonly NewJob[],
+  { claim }: Pick<EnqueueRequest, 'claim'>,
+): Promise<readonly Enqueued[]> {
+  if (jobs.length === 0) return []
+  refuseFlow(jobs)
+  const args = [claim?.worker ?? '', claim?.leaseMs ?? 0, claim?.count ?? 0, queuesMax]
+  for (const job of jobs) args.push(...jobArgs(job))
+  const reply = await redis.write<string[]>('enqueue', 'enqueue', args, { isEnqueue: true }).catch((error: unknown) => {
+    throw redis.refusal(error) === 'HFQUEUES'
+      ? tooManyQueues([...new Set(jobs.map(({ queue }) => queue))], queuesMax)
+      : error
+  })
+  const settings = reply.value.at(-1)!
+  return jobs.map((job, index): Enqueued => {
+    const [kind, id, detail] = reply.value.slice(3 * index, 3 * index + 3) as [string, string, string]
+    return answerOf(job, { kind, id: longId(id), detail }, { claim, settings, nowMs: reply.nowMs })
+  })
+}
+
+/** The four arguments of a job. */
+export function jobArgs(
+  job: NewJob,
+  schedule: { readonly name: string; readonly tickMs: number } | null = null,
+): string[] {
+  return [shortId(job.id), job.queue, whenOf(job), writeFacts(job, schedule)]
+}
+
+function whenOf({ when, replace, ...job }: NewJob): string {
+  if (replace === undefined && isPlain({ when, ...job })) return ''
+  const time =
+    when === null ? '-' : 'runAtMs' in when ? String(Math.round(when.runAtMs)) : `+${Math.ceil(when.delayMs)}`
+  return `${time} ${replace?.waitMs ?? '-'} ${replace?.maxWaitMs ?? '-'}`
+}
+
+interface Answer {
+  readonly kind: string
+  readonly id: string
+  readonly detail: string
+}
+
+function answerOf(
+  job: NewJob,
+  { kind, id, detail }: Answer,
+  { claim, settings, nowMs }: { claim: ClaimOnEnqueue | undefined; settings: string; nowMs: number },
+): Enqueued {
+  if (kind === 'orphan') return { id, unknownParent: longId(detail) }
+  if (kind === 'claimed' && claim !== undefined) {
+    return { id, created: true, state: 'running', claimed: claimedJob(job, Number(detail), settings, nowMs) }
+  }
+  const state = stateOfLetter(detail)
+  if (kind === 'replaced') return { id, created: false, replaced: true, state }
+  return { id, created: kind === 'created', state }
+}
+
+function claimedJob(job: NewJob, fence: number, settings: string, nowMs: number): ClaimedJob {
+  const { id, queue, type, payload, version, priority, limits, idempotencyKey, tags, trace } = job
+  return {
+    ...{ id, fence, queue, type, payload, version, priority, attempt: 1, crashes: 0, createdAtMs: nowMs, limits },
+    ...{ queueLimits: queueLimits(settings), idempotencyKey, tags, trace },
+  }
+}

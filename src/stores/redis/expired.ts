@@ -1,0 +1,80 @@
+// Lists leases that have run out. ◄── upkeep/rescue.ts
+
+import type { Expired, ExpiredJob } from '../../core/upkeep-store.js'
+import { readHead } from './facts.js'
+import { longId } from './ids.js'
+import { lua } from './lua.js'
+import { queueLimits } from './queues.js'
+import type { Redis } from './redis.js'
+
+/**
+ * expired: ARGV limit. Answers with six values for each job: id, "<fence> <attempt> <crashes> <begun>", worker, leased until, head of its
+ * facts, settings of its queue.
+ * epoch: ARGV the server's replication id. Answers with how long that one has been known, in ms.
+ */
+export const EXPIRED: string = lua`
+reads('expired', function(work, args)
+  local found = redis.call('ZRANGEBYSCORE', work.b .. 'leases', '-inf', text(work.t), 'WITHSCORES', 'LIMIT', 0, tonumber(args[3]))
+  local ids, answer = {}, {}
+  for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+  load(work, 's', ids)
+  load(work, 'f', ids)
+  for i, id in ipairs(ids) do
+    local job = jobOf(work, id)
+    local counts = text(job.fence) .. ' ' .. job.attempt .. ' ' .. job.crashes .. ' ' .. (hasFlag(job, 'b') and '1' or '0')
+    local head = string.match(work.f[id], '^[^\n]*')
+    local values = { id, counts, job.worker, found[2 * i], head, queueOf(work, job.queue).settings }
+    for _, value in ipairs(values) do answer[#answer + 1] = value end
+  end
+  return answer
+end)
+
+writes('epoch', { 'allow-oom' }, function(work, args)
+  local known = redis.call('HMGET', work.b .. 'meta', 'replid', 'since')
+  if known[1] == args[3] then return text(math.max(0, work.t - known[2])) end
+  setField(work, 'meta', 'replid', args[3])
+  setField(work, 'meta', 'since', work.t)
+  return '0'
+end)
+`
+
+export async function expired(redis: Redis, limit: number): Promise<Expired> {
+  const [{ value, nowMs }, upMs] = await Promise.all([
+    redis.read<string[]>('upkeep', 'expired', [limit]),
+    upMsOf(redis),
+  ])
+  const jobs: ExpiredJob[] = []
+  for (let at = 0; at < value.length; at += 6) jobs.push(expiredJob(value.slice(at, at + 6), nowMs))
+  return { jobs, nowMs, upMs }
+}
+
+/**
+ * How long the store has been up. A replica that was promoted has been up for long itself, but the leases it has were extended on another
+ * server, perhaps later than it knows. Its replication id is new then, as after a restart.
+ */
+async function upMsOf(redis: Redis): Promise<number> {
+  const info = await redis.info('upkeep')
+  const { value } = await redis.write<string>('upkeep', 'epoch', [info.get('master_replid') ?? ''])
+  const serverMs = Number(info.get('uptime_in_seconds') ?? 0) * 1_000
+  return Math.min(serverMs, Number(value))
+}
+
+function expiredJob(values: readonly string[], nowMs: number): ExpiredJob {
+  const [id, counts, worker, until, head, settings] = values as readonly [
+    string,
+    string,
+    string,
+    string,
+    string,
+    string,
+  ]
+  const [fence, attempt, crashes, begun] = counts.split(' ').map(Number) as [number, number, number, number]
+  const { queue, type, createdAtMs, limits, idempotencyKey } = readHead(head)
+  return {
+    ...{ id: longId(id), fence, queue, type, worker, attempt, crashes, createdAtMs },
+    expiredMs: nowMs - Number(until),
+    // Workers only say that they begin a job that crashed before; of any other it must be assumed.
+    started: crashes === 0 || begun === 1,
+    ...{ limits, queueLimits: queueLimits(settings), idempotencyKey },
+  }
+}

@@ -1,0 +1,151 @@
+// Drops what has run out: finished jobs past their retention, keys, ticks, workers, series. Jobs go chunk by chunk from the oldest; live and
+// dead ones stay where they are.
+
+import { SERIES_KEPT_MS } from '../../core/operating.js'
+import type { Pruned } from '../../core/upkeep-store.js'
+import { lua } from './lua.js'
+import { allQueues } from './queues.js'
+import type { Redis } from './redis.js'
+
+/**
+ * prune: ARGV retention in ms, chunks to go through, how long series are kept. Answers with: rows that went, '1' when there is more to do,
+ * then the days of the jobs that went, counted from 1970.
+ */
+export const PRUNE: string = lua`
+local DAY = 86400000
+-- A tick this old cannot come up again: no schedule catches up that far.
+local TICK_KEPT = 30 * DAY
+-- Workers beat every few seconds; one unseen this long is gone.
+local WORKER_KEPT = 600000
+-- Keys, ticks, workers and steps of series that go in one call, of each.
+local ROWS_MAX = 1000
+local ID_CHARACTERS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
+
+-- The time in an id: its first 48 bits.
+local function idTime(id)
+  local ms = 0
+  for i = 1, 8 do ms = ms * 64 + string.find(ID_CHARACTERS, string.sub(id, i, i), 1, true) - 1 end
+  return ms
+end
+
+local function dropJob(work, chunk, id, job)
+  work.facts[id], work.standings[id], work.chunk[id] = false, false, chunk
+  if hasFlag(job, 'x') then
+    setField(work, 'x:' .. chunk, id .. 'r', false)
+    setField(work, 'x:' .. chunk, id .. 'p', false)
+  end
+  for flag, key in pairs({ a = 'a:', o = 'o:', y = 'y:' }) do
+    if hasFlag(job, flag) then later(work, 'DEL', key .. id) end
+  end
+  later(work, 'DEL', 'kids:' .. id)
+  if job.state == 'C' then setScore(work, 'in:cancelled', id, false) end
+end
+
+-- Whole days go, so a job goes when its day and its own end lie before the horizon.
+local function pruneJobs(work, horizon, chunksMax, days)
+  local from = redis.call('HGET', work.b .. 'meta', 'pruned') or ''
+  local chunks = {}
+  if from == '' then chunks[1] = '' end
+  local bound = from == '' and '-' or '[' .. from
+  for _, name in ipairs(redis.call('ZRANGEBYLEX', work.b .. 'chunks', bound, '+', 'LIMIT', 0, chunksMax + 1)) do chunks[#chunks + 1] = name end
+  local following = chunks[chunksMax + 1]
+  for i = 1, math.min(chunksMax, #chunks) do
+    local chunk, left = chunks[i], 0
+    if chunk ~= '' and idTime(chunk) >= horizon then
+      following = nil
+      break
+    end
+    local standings = redis.call('HGETALL', work.b .. 's:' .. chunk)
+    left = redis.call('HLEN', work.b .. 'f:' .. chunk)
+    for s = 1, #standings, 2 do
+      local id, job = standings[s], parseStanding({}, standings[s + 1])
+      local day = math.floor(idTime(id) / DAY)
+      local isOver = job.state == 'F' or job.state == 'C'
+      if isOver and (day + 1) * DAY < horizon and job.at < horizon then
+        dropJob(work, chunk, id, job)
+        days[day] = true
+        left = left - 1
+      end
+    end
+    if left == 0 and chunk ~= '' then setScore(work, 'chunks', chunk, false) end
+  end
+  setField(work, 'meta', 'pruned', following or '')
+  return following ~= nil
+end
+
+local function pruneKeys(work)
+  local rows = 0
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', work.b .. 'keyx', '-inf', text(work.t), 'LIMIT', 0, ROWS_MAX)) do
+    local queue, key = string.match(name, '^(%S+) (%S+)$')
+    setField(work, 'keys:' .. queue, key, false)
+    setScore(work, 'keyx', name, false)
+    rows = rows + 1
+  end
+  return rows
+end
+
+local function pruneTicks(work)
+  local rows = 0
+  for _, name in ipairs(redis.call('SMEMBERS', work.b .. 'ticked')) do
+    local key, old = 'ticks:' .. name, '(' .. text(work.t - TICK_KEPT)
+    local gone = redis.call('ZRANGEBYSCORE', work.b .. key, '-inf', old, 'LIMIT', 0, ROWS_MAX)
+    for _, tick in ipairs(gone) do setScore(work, key, tick, false) end
+    if #gone > 0 and #gone == redis.call('ZCARD', work.b .. key) then setMember(work, 'ticked', name, false) end
+    rows = rows + #gone
+    if rows >= ROWS_MAX then break end
+  end
+  return rows
+end
+
+local function pruneWorkers(work)
+  local old = '(' .. text(work.t - WORKER_KEPT)
+  local gone = redis.call('ZRANGEBYSCORE', work.b .. 'workers', '-inf', old, 'LIMIT', 0, ROWS_MAX)
+  for _, id in ipairs(gone) do
+    setScore(work, 'workers', id, false)
+    setField(work, 'beats', id, false)
+  end
+  return #gone
+end
+
+local function pruneSeries(work, keptMs)
+  local old = '(' .. text(work.t - keptMs)
+  local gone = redis.call('ZRANGEBYSCORE', work.b .. 'series', '-inf', old, 'LIMIT', 0, ROWS_MAX)
+  for _, bucket in ipairs(gone) do
+    later(work, 'DEL', 'ty:' .. bucket)
+    later(work, 'DEL', 'sm:' .. bucket)
+    setScore(work, 'series', bucket, false)
+  end
+  return #gone
+end
+
+writes('prune', { 'allow-oom' }, function(work, args)
+  local retention, chunksMax, keptMs, days, answer = tonumber(args[3]), tonumber(args[4]), tonumber(args[5]), {}, {}
+  local hasMore = pruneJobs(work, work.t - retention, chunksMax, days)
+  local keys, ticks, workers = pruneKeys(work), pruneTicks(work), pruneWorkers(work)
+  local steps = pruneSeries(work, keptMs)
+  if math.max(keys, ticks, workers, steps) >= ROWS_MAX then hasMore = true end
+  answer[1], answer[2] = keys + ticks + workers, hasMore and '1' or ''
+  for day in pairs(days) do answer[#answer + 1] = day end
+  return answer
+end)
+`
+
+/** Chunks of one call: about 1,300 jobs. */
+const CHUNKS_MAX = 20
+const DAY_MS = 86_400_000
+
+export async function prune(redis: Redis, retentionMs: number): Promise<Pruned> {
+  // Stores drop whole days, and a day holds jobs of all queues, so the longest retention counts for each.
+  const queues = await allQueues(redis)
+  const longest = queues.reduce((most, { settings }) => Math.max(most, settings.retentionMs ?? 0), retentionMs)
+  const { value } = await redis.write<[number, string, ...number[]]>('upkeep', 'prune', [
+    ...[longest, CHUNKS_MAX, SERIES_KEPT_MS],
+  ])
+  const [rows, hasMore, ...days] = value
+  return {
+    days: days.map((day) => new Date(day * DAY_MS).toISOString().slice(0, 10)).sort(),
+    rows,
+    postponed: [],
+    isDone: hasMore !== '1',
+  }
+}

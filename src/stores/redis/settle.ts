@@ -1,0 +1,117 @@
+// Ends leases and puts their jobs where the settlements say. ◄── worker/settler.ts
+
+import { leaseOf, type SettledJob } from '../../core/job.js'
+import type { SettleResult } from '../../core/job-store.js'
+import { keyText } from './facts.js'
+import { shortId } from './ids.js'
+import { lua } from './lua.js'
+import type { Purpose, Redis } from './redis.js'
+import { letterOfState, stateOfLetter } from './states.js'
+
+/**
+ * ARGV: '1' to settle expired leases only; then for each job: id, fence, queue, head, result or '', error or ''.
+ * The head is "<state> <attempt> <crashes> <delay> <ran> <reason> <key>", where - stands for none.
+ * Answers for each job with 'settled' and its state, or 'lost' and ''.
+ */
+export const SETTLE: string = lua`
+-- What became of a job whose lease no longer holds: settled under that lease earlier, or lost.
+local function repeated(job, fence)
+  local tookEffect = job and job.state ~= 'R' and job.fence > 0 and job.fence == fence
+  if tookEffect then return 'settled', job.state end
+  return 'lost', ''
+end
+
+local function addAttempt(work, job, started, failure)
+  addFlag(job, 'a')
+  later(work, 'RPUSH', 'a:' .. job.id, job.attempt .. ' ' .. text(started) .. ' ' .. text(work.t) .. ' ' .. failure .. '\n' .. job.worker)
+end
+
+local function setExtra(work, job, letter, value)
+  addFlag(job, 'x')
+  setField(work, 'x:' .. chunkOf(work, job.id), job.id .. letter, value)
+end
+
+local function endLease(work, job, settled)
+  local state, attempt, crashes, delay, ran, reason, key =
+    string.match(settled.head, '^(%a) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local started = ran == '-' and job.at or work.t - tonumber(ran)
+  if settled.failure ~= '' then addAttempt(work, job, started, settled.failure) end
+  if hasFlag(job, 'c') and not isFinished(state) then state = 'C' end
+  if state == 'Q' then withFacts(work, job) end
+  -- The settlement brings what its end needs, so that the payload need not be read.
+  if not job.type then job.type, job.queue, job.key, job.ttl = '', settled.queue, key, '-' end
+  take(work, job)
+  job.attempt, job.crashes = tonumber(attempt), tonumber(crashes)
+  if state == 'Q' then
+    putReady(work, job, FRONT)
+  elseif state == 'T' or state == 'S' then
+    putTimed(work, job, state, work.t + tonumber(delay))
+  else
+    job.started, job.reason = started, state == 'D' and reason or '-'
+    if state ~= 'D' and settled.result ~= '' then setExtra(work, job, 'r', settled.result) end
+    putFinished(work, job, state)
+  end
+end
+
+writes('settle', { 'allow-oom' }, function(work, args)
+  local onlyExpired, settledJobs, ids = args[3] == '1', {}, {}
+  for i = 4, #args, 6 do
+    ids[#ids + 1] = args[i]
+    settledJobs[#settledJobs + 1] = {
+      id = args[i], fence = tonumber(args[i + 1]), queue = args[i + 2], head = args[i + 3],
+      result = args[i + 4], failure = args[i + 5]
+    }
+  end
+  load(work, 's', ids)
+  local answers, finished = {}, {}
+  for _, settled in ipairs(settledJobs) do
+    local job, result, state = leasedJob(work, settled.id)
+    local isHeld = job and job.state == 'R' and job.fence == settled.fence
+    if not isHeld then
+      result, state = repeated(job, settled.fence)
+    elseif onlyExpired and tonumber(redis.call('ZSCORE', work.b .. 'leases', job.id) or 0) > work.t then
+      result, state = 'lost', ''
+    else
+      endLease(work, job, settled)
+      -- The worker that let its lease run out may still be alive: its own settlement must not pass for a repetition.
+      if onlyExpired then job.fence = job.fence + 1 end
+      save(work, job)
+      if isFinished(job.state) then finished[#finished + 1] = job.id end
+      result, state = 'settled', job.state
+    end
+    answers[#answers + 1] = result
+    answers[#answers + 1] = state
+  end
+  unblock(work, finished)
+  return answers
+end)
+`
+
+export async function settle(
+  redis: Redis,
+  purpose: Purpose,
+  jobs: readonly SettledJob[],
+  onlyExpired: boolean,
+): Promise<readonly SettleResult[]> {
+  if (jobs.length === 0) return []
+  const args: string[] = [onlyExpired ? '1' : '']
+  for (const job of jobs) {
+    const failure = job.error === null ? '' : JSON.stringify(job.error)
+    args.push(shortId(job.id), String(job.fence), job.queue, headOf(job), job.result ?? '', failure)
+  }
+  const { value } = await redis.write<string[]>(purpose, 'settle', args)
+  return jobs.map((job, index): SettleResult => {
+    const isSettled = value[2 * index] === 'settled'
+    const state = isSettled ? stateOfLetter(value[2 * index + 1]!) : null
+    return { ...leaseOf(job), result: isSettled ? 'settled' : 'lost', state }
+  })
+}
+
+function headOf({ settlement, ranMs, idempotencyKey }: SettledJob): string {
+  const { state, attempt, crashes } = settlement
+  const delay = 'delayMs' in settlement ? Math.ceil(settlement.delayMs) : '-'
+  const reason = 'reason' in settlement ? settlement.reason : '-'
+  // A key that lasts for a time outlives its job.
+  const key = idempotencyKey === null || idempotencyKey.ttlMs !== null ? '-' : keyText(idempotencyKey.key)
+  return `${letterOfState(state)} ${attempt} ${crashes} ${delay} ${ranMs === null ? '-' : Math.ceil(ranMs)} ${reason} ${key}`
+}

@@ -1,0 +1,80 @@
+// What a job's standing depends on.
+
+import type { Standing } from '../../core/operating.js'
+import { JOB_VALUES, readSeen, summaryOf } from './get.js'
+import { longId, shortId } from './ids.js'
+import { lua } from './lua.js'
+import type { Redis } from './redis.js'
+import { stateOfLetter } from './states.js'
+import { liveWorkers } from './workers.js'
+
+/** ARGV: id. Answers with the seven values of the job, then: '1' when its queue is paused, jobs ahead, id that holds its key or '', and
+ *  four values for each parent: id, state, type, queue. Nothing when there is no such job. */
+export const STANDING: string = lua`
+local function aheadOf(work, job)
+  if job.state ~= 'Q' then return 0 end
+  local _, score = placeOf(work, job)
+  local below = '(' .. text(score)
+  local ahead = redis.call('ZCOUNT', work.b .. 'line:' .. job.queue, '-inf', below)
+  for _, kind in ipairs(redis.call('SMEMBERS', work.b .. 'parked:' .. job.queue)) do
+    ahead = ahead + redis.call('ZCOUNT', work.b .. 'park:' .. job.queue .. ':' .. kind, '-inf', below)
+  end
+  return ahead
+end
+
+reads('standing', function(work, args)
+  local job = jobOf(work, args[3])
+  if not job then return {} end
+  local values = sevenValues(work, job, false)
+  local holder = keyHolder(work, job.queue, job.key)
+  values[8] = queueOf(work, job.queue).isPaused and '1' or ''
+  values[9] = text(aheadOf(work, job))
+  values[10] = holder and holder.id ~= job.id and holder.id or ''
+  for _, id in ipairs(parentsOf(job)) do
+    local parent = jobOf(work, id)
+    local about = parent and { id, parent.state, parent.type, parent.queue } or { id, '', '', '' }
+    for _, value in ipairs(about) do values[#values + 1] = value end
+  end
+  return values
+end)
+`
+
+const AHEAD_MAX = 10_000
+const WORKERS_MAX = 50
+
+export async function standing(redis: Redis, id: string): Promise<Standing | null> {
+  const [{ value, nowMs }, live] = await Promise.all([
+    redis.read<string[]>('look', 'standing', [shortId(id)]),
+    liveWorkers(redis),
+  ])
+  if (value.length === 0) return null
+  const job = summaryOf(readSeen(value.slice(0, JOB_VALUES)))
+  const [paused, ahead, holder, ...parents] = value.slice(JOB_VALUES) as [string, string, string, ...string[]]
+  return {
+    job,
+    queuePaused: paused === '1',
+    ahead: { count: Math.min(Number(ahead), AHEAD_MAX), isExact: Number(ahead) <= AHEAD_MAX },
+    parents: readParents(parents),
+    workers: live
+      .filter((worker) => worker.queues.includes(job.queue))
+      .slice(0, WORKERS_MAX)
+      .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(job.type) })),
+    keyHeldBy: holder === '' ? null : longId(holder),
+    nowMs,
+  }
+}
+
+function readParents(values: readonly string[]): Standing['parents'] {
+  const parents: Standing['parents'][number][] = []
+  for (let at = 0; at < values.length; at += 4) {
+    const [id, state, type, queue] = values.slice(at, at + 4) as [string, string, string, string]
+    const isKnown = state !== ''
+    parents.push({
+      id: longId(id),
+      state: isKnown ? stateOfLetter(state) : null,
+      type: isKnown ? type : null,
+      queue: isKnown ? queue : null,
+    })
+  }
+  return parents
+}

@@ -1,0 +1,181 @@
+// The Redis store: the contract's methods in order, each in the file of its name.
+
+import { randomBytes } from 'node:crypto'
+import { checkWhole } from '../../core/check.js'
+import { HoldfastError } from '../../core/errors.js'
+import { BATCH_MAX, type ExtenderSpec, type Queryable } from '../../core/job-store.js'
+import { DEAD_GROUPS_MAX } from '../../core/operating.js'
+import { COUNT_WINDOW_MAX, PAGE_MAX } from '../../core/operator-store.js'
+import type { Store } from '../../core/store.js'
+import { apiKeys, createKey, findKey, revokeKey, sharedSecret, touchKey } from './api-keys.js'
+import { audit, pruneAudit, record } from './audit.js'
+import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
+import { cancel } from './cancel.js'
+import { claim } from './claim.js'
+import { deadGroups } from './dead-groups.js'
+import { endings } from './endings.js'
+import { enqueue } from './enqueue.js'
+import { expired } from './expired.js'
+import { begin, extend, watch } from './extend.js'
+import { among, get } from './get.js'
+import { health } from './health.js'
+import { NO_FLOW } from './lacking.js'
+import { count, list } from './list.js'
+import { note } from './note.js'
+import { overview } from './overview.js'
+import { promote } from './promote.js'
+import { prune } from './prune.js'
+import { openQueues, pause, queues, removeQueue, resume, setQueue } from './queues.js'
+import type { Redis } from './redis.js'
+import { discard, requeue } from './requeue.js'
+import { due, fire, pauseSchedule, removeSchedule, resumeSchedule, schedules, setSchedule } from './schedules.js'
+import { sample, series, tally } from './series.js'
+import { settle } from './settle.js'
+import { standing } from './standing.js'
+import { stats } from './stats.js'
+import { update } from './update.js'
+import type { WakeUps } from './wake.js'
+import { beat, leave, workers } from './workers.js'
+
+export interface StoreParts {
+  readonly redis: Redis
+  readonly wakeUps: WakeUps
+  readonly extender: () => ExtenderSpec
+  /** The most queues. */
+  readonly queuesMax: number
+}
+
+/** Puts the operations together. */
+export function composeStore({ redis, wakeUps, extender, queuesMax }: StoreParts): Store {
+  return {
+    kind: 'redis',
+
+    async enqueue(jobs, { tx, claim: claiming } = {}) {
+      refuseTx(tx)
+      checkBatch('enqueue', jobs)
+      return enqueue({ redis, queuesMax }, jobs, { claim: claiming })
+    },
+    async claim(request) {
+      for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
+      return claim(redis, request)
+    },
+    begin: (leases) => begin(redis, leases),
+    async extend(leases, leaseMs) {
+      checkBatch('extend', leases)
+      return extend(redis, leases, leaseMs)
+    },
+    watch: (leases) => watch(redis, leases),
+    note: (notes) => note(redis, notes),
+    async settle(jobs, { tx, onlyExpired = false } = {}) {
+      refuseTx(tx)
+      checkBatch('settle', jobs)
+      return settle(redis, onlyExpired ? 'upkeep' : 'settle', jobs, onlyExpired)
+    },
+
+    promote: (limit) => promote(redis, Math.min(limit, BATCH_MAX)),
+    expired: (limit) => expired(redis, Math.min(limit, BATCH_MAX)),
+    due: (limit, afterQueue = '') => due(redis, limit, afterQueue),
+    fire: (request) => fire(redis, request, queuesMax),
+    prune: ({ retentionMs }) => prune(redis, retentionMs),
+    pruneAudit: (options) => pruneAudit(redis, options),
+    async tally(tallies) {
+      checkBatch('tally', tallies)
+      return tally(redis, tallies)
+    },
+    sample: () => sample(redis),
+    stepBulk: () => stepBulk(redis),
+
+    cancel: (ids, by) => cancel(redis, ids, by),
+    requeue: (ids, by) => requeue(redis, ids, by),
+    discard: (ids, by) => discard(redis, ids, by),
+    update: (id, changes, by) => update(redis, id, changes, by),
+    pause: (queue, by) => pause(redis, queue, by),
+    resume: (queue, by) => resume(redis, queue, by),
+    setQueue: (queue, settings, by) => setQueue(redis, queue, settings, by),
+    queues: () => queues(redis),
+    openQueues: (names, options) => openQueues(redis, names, { ...options, max: queuesMax }),
+    removeQueue: (name, by) => removeQueue(redis, name, by),
+
+    ...NO_FLOW,
+
+    setSchedule: (schedule, nextAtMs, by, bound) => setSchedule(redis, schedule, nextAtMs, { by, bound }),
+    removeSchedule: (name, by) => removeSchedule(redis, name, by),
+    pauseSchedule: (name, by) => pauseSchedule(redis, name, by),
+    resumeSchedule: (name, nextAtMs, by) => resumeSchedule(redis, name, nextAtMs, by),
+    schedules: () => schedules(redis),
+
+    startBulk: (bulk) => startBulk(redis, bulk),
+    async bulks(limit) {
+      return bulks(redis, checkWhole('bulks: limit', limit, 1, PAGE_MAX))
+    },
+    getBulk: (id) => getBulk(redis, id),
+    cancelBulk: (id, by) => cancelBulk(redis, id, by),
+
+    createKey: (key, by) => createKey(redis, key, by),
+    keys: () => apiKeys(redis),
+    findKey: (id) => findKey(redis, id),
+    revokeKey: (id, by) => revokeKey(redis, id, by),
+    touchKey: (id) => touchKey(redis, id),
+    sharedSecret: () => sharedSecret(redis, randomBytes(32).toString('hex')),
+    record: (entry) => record(redis, entry),
+    async audit(request) {
+      checkWhole('audit: limit', request.limit, 1, PAGE_MAX)
+      return audit(redis, request)
+    },
+
+    get: (id) => get(redis, id),
+    endings: (ids) => endings(redis, ids),
+    async among(ids, names) {
+      checkBatch('among', ids)
+      return among(redis, ids, names)
+    },
+    async list(request) {
+      checkWhole('list: limit', request.limit, 1, PAGE_MAX)
+      return list(redis, request)
+    },
+    async count(filter, { max, signal }) {
+      return count(redis, filter, { max: checkWhole('count: max', max, 1, COUNT_WINDOW_MAX), signal })
+    },
+    standing: (id) => standing(redis, id),
+    stats: (queue) => stats(redis, queue),
+    overview: (request = {}) => overview(redis, request),
+    series: (request) => series(redis, request),
+    async deadGroups(request) {
+      checkWhole('deadGroups: limit', request.limit, 1, DEAD_GROUPS_MAX)
+      return deadGroups(redis, request)
+    },
+    workers: () => workers(redis),
+    health: () => health(redis),
+    // Nothing here holds a snapshot.
+    horizon: async () => null,
+    async now() {
+      return (await redis.read('look', 'now', [])).nowMs
+    },
+
+    beat: (worker) => beat(redis, worker),
+    leave: (workerId) => leave(redis, workerId),
+    wake: (names) => {
+      for (const name of names) wakeUps.ready(name, false)
+      void redis.write('look', 'wake', names).catch(() => {})
+    },
+    listen: (listener) => wakeUps.listen(listener),
+    mute: async (listener, isMuted) => wakeUps.mute(listener, isMuted),
+    extender,
+    async close() {
+      wakeUps.close()
+      await redis.close()
+    },
+  }
+}
+
+function checkBatch(call: string, list: readonly unknown[]): void {
+  checkWhole(`${call}: the number of jobs`, list.length, 0, BATCH_MAX)
+}
+
+function refuseTx(tx: Queryable | undefined): void {
+  if (tx === undefined) return
+  throw new HoldfastError(
+    'unsupported',
+    'a job on Redis cannot be part of a PostgreSQL transaction, got tx: leave it out, or connect to PostgreSQL',
+  )
+}

@@ -1,0 +1,276 @@
+// What only a Redis server can do to a store: evict, refuse, run full, be emptied, be a replica.
+
+import { spawnSync } from 'node:child_process'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { RedisServer } from '../../lab/servers/redis.js'
+import { idMaker } from '../../src/core/id.js'
+import type { NewJob } from '../../src/core/job.js'
+import type { Store } from '../../src/core/store.js'
+import { type RedisOptions, redisStore } from '../../src/stores/redis/index.js'
+import { seededRandom } from '../../src/testing/seeded-random.js'
+import { newJob, newJobs, succeeded } from '../../src/testing/store-suite/samples.js'
+import { claimJob, claimJobs, codeOf, enqueueJob, stateOf } from '../../src/testing/store-suite/steps.js'
+import { openRedis } from '../support/redis.js'
+
+const opened: { close(): Promise<void> }[] = []
+
+afterEach(async () => {
+  for (const each of opened.splice(0).reverse()) await each.close()
+})
+
+async function serve(flags: Readonly<Record<string, string>> = {}): Promise<RedisServer> {
+  const server = await openRedis(flags)
+  opened.push(server)
+  return server
+}
+
+async function open(url: string, options: RedisOptions = {}): Promise<Store> {
+  const store = await redisStore(url, options)
+  opened.push(store)
+  return store
+}
+
+function cli(server: RedisServer, ...words: string[]): string {
+  return spawnSync('redis-cli', ['-p', String(server.port), ...words], { encoding: 'utf8' }).stdout.trim()
+}
+
+/** The error that a call fails with. */
+async function failure(call: Promise<unknown>): Promise<{ readonly code: unknown; readonly message: string }> {
+  return call.then(
+    () => ({ code: null, message: 'it succeeded' }),
+    (error: { code: unknown; message: string }) => error,
+  )
+}
+
+describe('opening a Redis store', () => {
+  test('a server that evicts keys is refused, with the setting to change', async () => {
+    const server = await serve({ 'maxmemory-policy': 'allkeys-lru' })
+
+    const error = await failure(redisStore(server.url))
+
+    expect(error.code).toBe('store_refused')
+    expect(error.message).toMatch(/maxmemory-policy allkeys-lru.*noeviction/)
+  })
+
+  test('a missing or wrong password is access_denied, and is not shown', async () => {
+    const server = await serve({ requirepass: 'open-sesame' })
+
+    const missing = await failure(redisStore(server.url))
+    const wrong = await failure(redisStore(server.url.replace('//', '//:let-me-in@')))
+
+    expect([missing.code, wrong.code]).toEqual(['access_denied', 'access_denied'])
+    expect(wrong.message).not.toContain('let-me-in')
+    await open(server.url.replace('//', '//:open-sesame@'))
+  })
+
+  test('a replica is refused as read-only', async () => {
+    const primary = await serve()
+    const replica = await serve({ replicaof: `127.0.0.1 ${primary.port}` })
+
+    expect((await failure(redisStore(replica.url))).code).toBe('store_read_only')
+  })
+
+  test('a server that is away is unavailable, and the message says where it was sought', async () => {
+    const error = await failure(redisStore('redis://user:s3cret@127.0.0.1:1'))
+
+    expect(error.code).toBe('store_unavailable')
+    expect(error.message).toMatch(/127\.0\.0\.1:1/)
+    expect(error.message).not.toContain('s3cret')
+  })
+
+  test('without migrate an empty server is schema_missing, and stays empty', async () => {
+    const server = await serve()
+
+    expect((await failure(redisStore(server.url, { migrate: false }))).code).toBe('schema_missing')
+    expect(cli(server, 'dbsize')).toBe('0')
+  })
+
+  test('a store of a newer layout is refused', async () => {
+    const server = await serve()
+    cli(server, 'hset', '{hf:0}:meta', 'layout', '99')
+
+    const error = await failure(redisStore(server.url))
+
+    expect(error.code).toBe('schema_too_new')
+    expect(error.message).toMatch(/layout 99/)
+  })
+
+  test('an ACL user without a command is access_denied', async () => {
+    const server = await serve()
+    cli(server, 'acl', 'setuser', 'app', 'on', '>secret', '~*', '&*', '+@all', '-fcall')
+
+    expect((await failure(redisStore(server.url.replace('//', '//app:secret@')))).code).toBe('access_denied')
+  })
+
+  test('the ACL rule of the documents is enough', async () => {
+    const server = await serve()
+    cli(server, 'acl', 'setuser', 'app', 'on', '>secret', '~*{hf:*', '&*{hf:*', ...ACL_RULE.split(' '))
+    const store = await open(server.url.replace('//', '//app:secret@'))
+
+    await enqueueJob(store)
+    await store.settle([succeeded(await claimJob(store))])
+    await store.prune({ retentionMs: 1_000 })
+    expect((await store.health()).kind).toBe('redis')
+  })
+
+  test('two stores with different prefixes do not see each other', async () => {
+    const server = await serve()
+    const [one, other] = [await open(server.url, { prefix: 'a:' }), await open(server.url, { prefix: 'b:' })]
+    await enqueueJob(one)
+
+    expect((await one.stats(null)).ready).toBe(1)
+    expect((await other.stats(null)).ready).toBe(0)
+  })
+})
+
+const ACL_RULE =
+  '+fcall +fcall_ro +function|list +function|load +info +wait +ssubscribe +@connection +@scripting +@read +@write +@stream +spublish +time'
+
+describe('a Redis server under a store', () => {
+  test('at maxmemory an enqueue is refused whole, and what was accepted is finished', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    await store.enqueue(newJobs(10))
+    cli(server, 'config', 'set', 'maxmemory', '1mb')
+    const jobs = newJobs(10)
+
+    const error = await failure(store.enqueue(jobs))
+
+    expect(error.code).toBe('store_refused')
+    expect(error.message).toMatch(/maxmemory/)
+    expect(await Promise.all(jobs.map(({ id }) => store.get(id)))).toEqual(jobs.map(() => null))
+    const claimed = await claimJobs(store)
+    expect(await store.extend(claimed, 60_000)).toEqual({ lost: [], cancelled: [] })
+    const results = await store.settle(claimed.map((job) => succeeded(job)))
+    expect(results.every(({ result }) => result === 'settled')).toBe(true)
+    cli(server, 'config', 'set', 'maxmemory', '0')
+    await store.enqueue(jobs)
+    expect((await store.stats(null)).ready).toBe(10)
+  })
+
+  test('after FLUSHALL every call says schema_missing, and nothing is written', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    const [job] = [await enqueueJob(store)]
+    cli(server, 'flushall')
+
+    expect(await codeOf(store.enqueue([newJob()]))).toBe('schema_missing')
+    expect(await codeOf(claimJobs(store))).toBe('schema_missing')
+    expect(await codeOf(store.get(job))).toBe('schema_missing')
+    expect(cli(server, 'dbsize')).toBe('0')
+  })
+
+  test('functions that were removed are loaded again by the next call', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    cli(server, 'function', 'flush')
+
+    const id = await enqueueJob(store)
+
+    expect(await stateOf(store, id)).toBe('ready')
+  })
+
+  test('a key of somebody else under our names is an error, and nothing is written', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    cli(server, 'set', '{hf:0}:chunks', 'mine')
+
+    expect(await codeOf(store.enqueue([newJob()]))).toBe('store_refused')
+    expect(cli(server, 'exists', '{hf:0}:line:email', '{hf:0}:queues')).toBe('0')
+  })
+
+  test('connections that were cut are opened again', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    await enqueueJob(store)
+    cli(server, 'client', 'kill', 'type', 'normal')
+
+    await expect.poll(() => codeOf(store.enqueue([newJob()]))).toBe(null)
+    expect((await store.stats(null)).ready).toBeGreaterThan(0)
+  })
+
+  test('a wake-up reaches the listeners of another process', async () => {
+    const server = await serve()
+    const [store, peer] = [await open(server.url), await open(server.url)]
+    const heard: unknown[] = []
+    peer.listen({ ready: (...seen) => heard.push(seen) })
+    await expect.poll(() => cli(server, 'pubsub', 'shardchannels')).toContain('wake')
+
+    await enqueueJob(store)
+
+    await expect.poll(() => heard).toEqual([['email', false]])
+  })
+
+  test('a cancel of a running job reaches the listeners of another process', async () => {
+    const server = await serve()
+    const [store, peer] = [await open(server.url), await open(server.url)]
+    const heard: string[] = []
+    peer.listen({ cancel: (id) => void heard.push(id) })
+    await expect.poll(() => cli(server, 'pubsub', 'shardchannels')).toContain('wake')
+    const id = await enqueueJob(store)
+    await claimJob(store)
+
+    await store.cancel([id], 'ada')
+
+    await expect.poll(() => heard).toEqual([id])
+  })
+
+  test('what was accepted is in the append-only file: a server that loads it has the job', async () => {
+    const server = await serve({ appendonly: 'yes', appendfsync: 'always', 'enable-debug-command': 'yes' })
+    const store = await open(server.url)
+    const id = await enqueueJob(store)
+
+    const loaded = cli(server, 'debug', 'loadaof')
+
+    expect(loaded).toBe('OK')
+    expect(await stateOf(store, id)).toBe('ready')
+    expect((await claimJob(store)).id).toBe(id)
+  })
+
+  test('with durability replicated a write waits for a replica, and is unavailable without one', async () => {
+    const primary = await serve()
+    const store = await open(primary.url)
+    await enqueueJob(store)
+    const waiting = await failure(
+      redisStore(primary.url, { durability: 'replicated', waitMs: 50 }).then((each) => {
+        opened.push(each)
+        return each.enqueue([newJob()])
+      }),
+    )
+    expect(waiting.code).toBe('store_unavailable')
+    expect(waiting.message).toMatch(/0 of 1 replicas/)
+
+    await serve({ replicaof: `127.0.0.1 ${primary.port}` })
+    await expect.poll(() => cli(primary, 'wait', '1', '100'), { timeout: 10_000 }).toBe('1')
+
+    const replicated = await open(primary.url, { durability: 'replicated', waitMs: 5_000 })
+    await enqueueJob(replicated)
+    expect((await replicated.health()).redis).toMatchObject({ durability: 'replicated', replicas: 1 })
+  })
+})
+
+describe('ids that come late', () => {
+  test('no job is lost when ids come in any order', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    const random = seededRandom(7)
+    const makers = [0, 500, 20_000].map((lateMs) => idMaker(() => Date.now() - lateMs, random))
+    const jobs: NewJob[] = []
+    for (let call = 0; call < 60; call++) {
+      const batch = Array.from({ length: 1 + (call % 40) }, () => {
+        return newJob({ id: makers[Math.floor(random.float() * 3)]!() })
+      })
+      jobs.push(...batch)
+      await store.enqueue(batch)
+    }
+
+    const found = await Promise.all(jobs.map(({ id }) => store.get(id)))
+    expect(found.filter((job) => job === null)).toEqual([])
+    expect((await claimJobs(store, { limit: 5_000 })).map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
+    const sizes = cli(server, '--scan', '--pattern', '{hf:0}:f:*')
+      .split('\n')
+      .map((key) => Number(cli(server, 'hlen', key)))
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(128)
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(jobs.length)
+  })
+})
