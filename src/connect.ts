@@ -38,8 +38,9 @@ export interface ConnectOptions extends HoldfastOptions {
    *  On Redis: 'default' is what the server's own settings give, 'replicated' waits for a replica, 'fsynced' for its disk too. */
   readonly durability?: Durability | RedisDurability
   /** How much of what a PostgreSQL store has accepted is remembered, so that it can be said again to a standby that was promoted without it.
-   *  Default { time: '60s', bytesMax: 64 MiB, jobsMax: 500 000 }: the oldest is forgotten first. False remembers nothing. */
-  readonly failoverMemory?: FailoverMemoryOptions | false
+   *  Default false, nothing. True is { time: '60s', bytesMax: 64 MiB, jobsMax: 500 000 }: the oldest is forgotten first. It is being built:
+   *  docs/failover.md says what it does not hold for yet. */
+  readonly failoverMemory?: FailoverMemoryOptions | boolean
   /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
   readonly embedded?: EmbeddedOptions
 }
@@ -98,7 +99,7 @@ interface OpenOptions {
   readonly migrate: boolean
   readonly hosts: readonly string[] | undefined
   readonly durability: Durability | RedisDurability | undefined
-  readonly failoverMemory: FailoverMemoryOptions | false | undefined
+  readonly failoverMemory: FailoverMemoryOptions | boolean | undefined
   readonly embedded: EmbeddedOptions | undefined
   readonly clock: Clock
   readonly logger: Logger | null

@@ -30,7 +30,7 @@ async function open(options: ConnectOptions = {}): Promise<Holdfast> {
 }
 
 async function openAt(url: string, options: ConnectOptions = {}): Promise<Holdfast> {
-  const holdfast = await connect(url, options)
+  const holdfast = await connect(url, { failoverMemory: true, ...options })
   holdfast.on((event) => events.push(event))
   opened.push(holdfast)
   return holdfast

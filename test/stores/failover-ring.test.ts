@@ -82,7 +82,7 @@ describe('the memory for a failover', () => {
   })
 
   test.each([
-    ['no object', 7, /must be false or such as/],
+    ['no object', 7, /must be true, false or such as/],
     ['an unknown name', { seconds: 3 }, /seconds/],
     ['too short a time', { time: '10ms' }, /failoverMemory.time must be between/],
     ['too few bytes', { bytesMax: 1 }, /failoverMemory.bytesMax/],

@@ -33,7 +33,7 @@ interface Place {
 }
 
 /** How often each way is tried at most. */
-const TRIES = { history: 60, property: 60, race: 60, turns: 1 } as const
+const TRIES = { history: 60, property: 200, race: 60, turns: 1 } as const
 const RACE = { jobs: 400, forMs: 2_500, callers: 4 } as const
 
 /** Looks for one bug, in a schema that has been migrated and that nobody else uses. Null for the store as it is. Rejects when the store as it

@@ -18,15 +18,14 @@ export function checkReplication({ connected, synchronous }: NonNullable<Postgre
   if (synchronous !== '') return ok(`commits wait for "${synchronous}": a failover to such a standby loses nothing`)
   if (connected === 0) return ok('no standby follows this server by streaming')
   const standbys = connected === 1 ? '1 standby follows' : `${connected} standbys follow`
-  return ok(
-    `${standbys}, and commits wait for none: a failover may lose the last ones; processes that live say them again`,
-  )
+  return ok(`${standbys}, and commits wait for none: a failover may lose the last ones`)
 }
 
 /** The last failover: the window, how many jobs may be missing in it at most, and what was said again. */
 export function describeFailover(last: LastFailover | null | undefined): readonly string[] {
   if (last === undefined) return ['Whether there was a failover cannot be read.']
-  if (last === null) return ['No failover was seen since this schema is at migration 19.']
+  if (last === null)
+    return ['No failover was seen by a process with failoverMemory since this schema is at migration 19.']
   const { timeline, changes, at, lostFrom, enqueuedPerSecond, said, inside } = last
   const lines = [
     `Timeline ${timeline} was first seen at ${at.toISOString()}; ${changes === 1 ? 'it is the first change' : `it is change ${changes}`} on record.`,

@@ -15,11 +15,11 @@ export interface FailoverMemoryOptions {
 }
 
 /** Null when nothing is to be remembered. Raises `invalid_option`. */
-export function resolveMemory(options: FailoverMemoryOptions | false | undefined): MemoryBounds | null {
-  if (options === false) return null
-  if (options === undefined) return MEMORY_DEFAULTS
+export function resolveMemory(options: FailoverMemoryOptions | boolean | undefined): MemoryBounds | null {
+  if (options === undefined || options === false) return null
+  if (options === true) return MEMORY_DEFAULTS
   if (typeof options !== 'object' || options === null) {
-    throw invalidOption("failoverMemory must be false or such as { time: '60s', bytesMax: 67108864 }", options)
+    throw invalidOption("failoverMemory must be true, false or such as { time: '60s', bytesMax: 67108864 }", options)
   }
   checkKeys('failoverMemory', options, ['time', 'bytesMax', 'jobsMax'])
   const { time, bytesMax = MEMORY_DEFAULTS.bytes, jobsMax = MEMORY_DEFAULTS.jobs } = options

@@ -38,9 +38,9 @@ export interface PostgresOptions {
   /** What a commit waits for: 'local', this server's disk; 'replicated', also the disks of the synchronous standbys, if there are any; or
    *  'applied', until jobs can be read there. Default 'replicated'. */
   readonly durability?: Durability
-  /** How much is remembered of what was accepted, so that it can be said again after a failover. Default 60 s, 64 MiB, 500 000 jobs;
-   *  false remembers nothing. */
-  readonly failoverMemory?: FailoverMemoryOptions | false
+  /** How much is remembered of what was accepted, so that it can be said again after a failover. Default false, nothing; true is 60 s, 64 MiB,
+   *  500 000 jobs. docs/failover.md says what it does not hold for yet. */
+  readonly failoverMemory?: FailoverMemoryOptions | boolean
   /** How an embedded server is started. */
   readonly embedded?: EmbeddedOptions
   /** Called with a message each time a migration waits because others use the tables it changes. */
