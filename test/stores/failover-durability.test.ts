@@ -48,7 +48,10 @@ describe('durability by name', () => {
     await sql.query('SELECT pg_reload_conf()')
     await sql.end()
     const hosts = [pair.primary, pair.standby].map(({ port }) => `127.0.0.1:${port}`)
-    const holdfast = await connect(`postgres://holdfast@${hosts.join(',')}/postgres`, { upkeep: false })
+    const holdfast = await connect(`postgres://holdfast@${hosts.join(',')}/postgres`, {
+      failoverMemory: true,
+      upkeep: false,
+    })
     const said: HoldfastEvent[] = []
     holdfast.on((event) => {
       if (event.name === 'failover.said') said.push(event)

@@ -148,6 +148,54 @@ describe('a Redis server under a store', () => {
     expect((await store.stats(null)).ready).toBe(10)
   })
 
+  test('at maxmemory another process can still connect and finish jobs', async () => {
+    const server = await serve()
+    await (await open(server.url)).enqueue(newJobs(3))
+    cli(server, 'config', 'set', 'maxmemory', '1mb')
+
+    const late = await open(server.url)
+    const claimed = await claimJobs(late)
+
+    expect(claimed).toHaveLength(3)
+    expect((await late.settle(claimed.map((job) => succeeded(job)))).map(({ result }) => result)).toEqual(
+      claimed.map(() => 'settled'),
+    )
+  })
+
+  test('jobs of types that a claim did not know are kept apart by queue, also where names have colons', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    const claim = (queue: string, type: string) =>
+      store.claim({ queues: [{ queue, limit: 5 }], types: [type], worker: 'w', leaseMs: 60_000 })
+    const [one, other] = [newJob({ queue: 'a', type: 'b:c' }), newJob({ queue: 'a:b', type: 'c' })]
+    await store.enqueue([one, other])
+    for (const queue of ['a', 'a:b']) expect((await claim(queue, 'unknown')).jobs).toEqual([])
+
+    expect((await claim('a', 'b:c')).jobs.map(({ id }) => id)).toEqual([one.id])
+    expect((await claim('a:b', 'c')).jobs.map(({ id }) => id)).toEqual([other.id])
+  })
+
+  test('a claim does not wait for replicas: its jobs would be leased to nobody', async () => {
+    const primary = await serve()
+    const replica = await serve({ replicaof: `127.0.0.1 ${primary.port}` })
+    const store = await open(primary.url, { durability: 'replicated', waitMs: 5_000 })
+    await store.enqueue(newJobs(3))
+    cli(replica, 'replicaof', 'no', 'one')
+
+    expect(await claimJobs(store)).toHaveLength(3)
+  })
+
+  test('a time in the year 9999 is kept to the millisecond', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    const runAtMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+    const job = newJob({ when: { runAtMs } })
+
+    await store.enqueue([job])
+
+    expect((await store.get(job.id))?.runAt?.getTime()).toBe(runAtMs)
+  })
+
   test('after FLUSHALL every call says schema_missing, and nothing is written', async () => {
     const server = await serve()
     const store = await open(server.url)

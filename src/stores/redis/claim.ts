@@ -26,7 +26,7 @@ end
 -- Jobs of other types leave the backlog for a place of their own, so that each is passed over once and not by every claim.
 local function park(work, queue, jobs)
   for _, each in ipairs(jobs) do
-    local name = 'park:' .. queue .. ':' .. each.type
+    local name = parkOf(queue, each.type)
     setScore(work, 'line:' .. queue, each.id, false)
     setScore(work, name, each.id, each.score)
     setMember(work, 'parked:' .. queue, each.type, true)
@@ -61,7 +61,7 @@ local function firstReady(work, queue, limit, types)
   local found = firstOfLine(work, queue, limit, types)
   for _, kind in ipairs(parked) do
     if not types or types[kind] then
-      local place = 'park:' .. queue .. ':' .. kind
+      local place = parkOf(queue, kind)
       local members = redis.call('ZRANGE', work.b .. place, 0, limit - 1, 'WITHSCORES')
       if #members == 0 then setMember(work, 'parked:' .. queue, kind, false) end
       addWithScores(found, place, members)
@@ -119,7 +119,7 @@ export async function claim(redis: Redis, request: ClaimRequest): Promise<Claim>
   const { types, worker, leaseMs, queues } = request
   const args: (string | number)[] = [worker, leaseMs, types === null ? '*' : types.length, ...(types ?? [])]
   for (const { queue, limit } of queues) args.push(queue, limit)
-  const { value, nowMs } = await redis.write<(string | string[])[]>('claim', 'claim', args)
+  const { value, nowMs } = await redis.write<(string | string[])[]>('claim', 'claim', args, { waits: false })
   const settings = value.pop() as string[]
   const waited = value.pop() as string
   const limits = new Map<string, ClaimedJob['queueLimits']>()

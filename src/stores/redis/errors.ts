@@ -46,7 +46,9 @@ const BY_WORD: Readonly<Record<string, Meaning>> = {
   WRONGPASS: denied('check user and password'),
   NOPERM: denied('the ACL user lacks a command or a key pattern: docs/redis.md has the rule it needs'),
   DENIED: denied('the server is in protected mode: give it a password, or bind it to an address of its own'),
-  WRONGTYPE: refused('a key under our prefix holds something else: another program uses it; nothing was written'),
+  WRONGTYPE: refused(
+    'a key under our prefix holds something else: another program uses it; parts of the call may have been written',
+  ),
   MOVED: clustered(),
   ASK: clustered(),
   CROSSSLOT: clustered(),
@@ -80,20 +82,30 @@ export function errorWord(thrown: unknown): string | null {
 }
 
 /** What the first word of a server's error means; null stands for a failure of the connection. */
-function meaningOf(word: string | null): Meaning {
+function meaningOf(word: string | null, thrown: unknown): Meaning {
   if (word === null) return UNAVAILABLE
-  return BY_WORD[word] ?? refused('this is a fault of Holdfast or of the values given: nothing was written')
+  // What the ACL forbids inside a function has no word of its own.
+  if (/^ERR The user executing the script can't/.test(serverError(thrown) ?? '')) {
+    return denied(
+      'the ACL user lacks a command, a key pattern or a channel: docs/redis.md has the rule it needs; parts of the call may have been written',
+    )
+  }
+  return (
+    BY_WORD[word] ??
+    refused('this is a fault of Holdfast or of the values given: parts of the call may have been written')
+  )
 }
 
 /** The HoldfastError for whatever a call raised. */
 export function storeError(doing: string, thrown: unknown): HoldfastError {
-  return translate(`Redis could not ${doing}`, thrown, meaningOf(errorWord(thrown)))
+  return translate(`Redis could not ${doing}`, thrown, meaningOf(errorWord(thrown), thrown))
 }
 
 /** The HoldfastError for a connection that could not be opened. `where` names the server, without its password. */
 export function connectError(where: string, thrown: unknown): HoldfastError {
   const word = errorWord(thrown)
-  const meaning = word === null ? unavailable('start the server, or check host, port and network') : meaningOf(word)
+  const meaning =
+    word === null ? unavailable('start the server, or check host, port and network') : meaningOf(word, thrown)
   return translate(`cannot connect to Redis at ${where}`, thrown, meaning)
 }
 

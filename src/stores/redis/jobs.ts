@@ -35,10 +35,10 @@ end
 local function buildStanding(job)
   local isFresh = job.state == 'Q' and job.fence == 0 and job.attempt == 0 and job.crashes == 0
   if isFresh and job.flags == '' and job.at == job.created then return false end
-  -- Lua writes whole numbers of up to 14 digits in full; a time has 13.
-  return job.state .. job.fence .. ' ' .. job.attempt .. ' ' .. job.crashes .. ' ' ..
-    (job.flags == '' and '-' or job.flags) .. ' ' .. (job.at and job.at - job.fence or '-') .. ' ' ..
-    (job.started and job.started - job.fence or '-') .. ' ' .. job.reason .. ' ' .. job.worker
+  -- Lua writes whole numbers of more than 14 digits in another form. A time far ahead has more.
+  return job.state .. text(job.fence) .. ' ' .. job.attempt .. ' ' .. job.crashes .. ' ' ..
+    (job.flags == '' and '-' or job.flags) .. ' ' .. (job.at and text(job.at - job.fence) or '-') .. ' ' ..
+    (job.started and text(job.started - job.fence) or '-') .. ' ' .. job.reason .. ' ' .. job.worker
 end
 
 local function parseFacts(job, facts)

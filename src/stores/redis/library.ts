@@ -63,6 +63,8 @@ end
 -- ARGV: '1' to make the store where there is none. Answers with the layout there, or ''.
 redis.register_function({
   function_name = PREFIX .. 'open',
+  -- Workers must be able to connect when memory is full: they free it.
+  flags = { 'allow-oom' },
   callback = function(keys, args)
     local layout = redis.call('HGET', keys[1] .. 'meta', 'layout')
     if layout then return layout end

@@ -1,6 +1,6 @@
 // How a job gets from one place to another. Every change of state goes through here, so that a job is always in the one place of its
 // state. The ready jobs of a queue are in line:<queue>, a sorted set in the exact order of claiming: priority, lane and position in one
-// score of 53 bits. Jobs of types that a claim did not know are apart in park:<queue>:<type>, with the same scores.
+// score of 53 bits. Jobs of types that a claim did not know are apart in park:<queue> <type>, with the same scores.
 
 import { lua } from './lua.js'
 
@@ -19,7 +19,7 @@ local function placeOf(work, job)
   if pending then return line, pending end
   local score = redis.call('ZSCORE', work.b .. line, job.id)
   if score then return line, tonumber(score) end
-  local park = 'park:' .. job.queue .. ':' .. job.type
+  local park = parkOf(job.queue, job.type)
   return park, tonumber(redis.call('ZSCORE', work.b .. park, job.id))
 end
 

@@ -68,15 +68,16 @@ export class Redis {
     this.#onReport = onReport
   }
 
-  /** Calls a function that writes, and reports what it woke. */
+  /** Calls a function that writes, and reports what it woke. Without `waits` it does not wait for replicas: a claim that a failover loses costs
+   *  nothing, and one whose answer was thrown away because no replica confirmed it would cost an attempt. */
   async write<T>(
     purpose: Purpose,
     name: string,
     args: readonly (string | number)[],
-    { isEnqueue = false }: { readonly isEnqueue?: boolean } = {},
+    { isEnqueue = false, waits = true }: { readonly isEnqueue?: boolean; readonly waits?: boolean } = {},
   ): Promise<Answer<T>> {
     const command = ['FCALL', ...this.#call(name, args)]
-    const [time, value, ready, asked] = (await this.#send(purpose, command, true)) as unknown as [
+    const [time, value, ready, asked] = (await this.#send(purpose, command, waits)) as unknown as [
       string,
       T,
       string[],

@@ -17,7 +17,7 @@ local function aheadOf(work, job)
   local below = '(' .. text(score)
   local ahead = redis.call('ZCOUNT', work.b .. 'line:' .. job.queue, '-inf', below)
   for _, kind in ipairs(redis.call('SMEMBERS', work.b .. 'parked:' .. job.queue)) do
-    ahead = ahead + redis.call('ZCOUNT', work.b .. 'park:' .. job.queue .. ':' .. kind, '-inf', below)
+    ahead = ahead + redis.call('ZCOUNT', work.b .. parkOf(job.queue, kind), '-inf', below)
   end
   return ahead
 end

@@ -35,7 +35,7 @@ local function depthOf(work, name)
   if depth[3] > 0 then
     depth[7] = oldestIn(work, 'line:' .. name)
     for _, kind in ipairs(redis.call('SMEMBERS', work.b .. 'parked:' .. name)) do
-      depth[7] = math.max(depth[7], oldestIn(work, 'park:' .. name .. ':' .. kind))
+      depth[7] = math.max(depth[7], oldestIn(work, parkOf(name, kind)))
     end
   end
   return depth

@@ -115,6 +115,9 @@ local function text(value)
   return value
 end
 
+-- Where jobs wait of a type that a claim did not know. Names have no blank, but colons.
+local function parkOf(queue, kind) return 'park:' .. queue .. ' ' .. kind end
+
 local function commitZsets(work)
   for key, changes in pairs(work.zsets) do
     local added, removed = {}, {}
