@@ -67,8 +67,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'worker/fetcher.js',
     ['I3', 'I12', 'I14'],
     [
-      'leaseMs: settings.leaseMs,\n',
-      'leaseMs: Math.max(1, settings.leaseMs + Math.round(this.#deps.ports.clock.now() - storeTime.nowMs())),\n',
+      'leaseMs: settings.leaseMs }',
+      'leaseMs: Math.max(1, settings.leaseMs + Math.round(this.#deps.ports.clock.now() - storeTime.nowMs())) }',
     ],
   ),
   bug('an extension lasts twice as long', `${MEMORY}/extend.js`, ['I3'], ['nowMs + leaseMs', 'nowMs + 2 * leaseMs']),
@@ -132,7 +132,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'worker/slots.js',
     ['I12', 'I14'],
     [
-      'for (const held of this.#waiting())\n            this.#release(held);',
+      'for (const held of this.inHand().slice(this.#running.length))\n            this.#release(held);',
       'while (this.#prefetch.next() !== null);',
     ],
   ),

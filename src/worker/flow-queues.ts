@@ -1,9 +1,11 @@
 // What a worker knows of its queues that have flow control. A job that waits here holds a slot of its group and limits, so the worker claims
-// from them for idle slots. Beyond these it claims only what starts within milliseconds, from a queue that has more jobs that may start, and
-// only while these name no limits: other queues share those, and a breaker must not find jobs in hand when it opens. ◄── fetcher.ts
+// from them for idle slots. Beyond these it claims only what starts within milliseconds, and only from a queue that has more jobs that may
+// start and whose jobs have neither groups nor limits. Groups take turns within a claim: the more jobs it takes, the longer is a turn.
+// Limits are shared with other queues, and a breaker must not find jobs in hand when it opens. ◄── fetcher.ts
 
 import type { Emit } from '../core/events.js'
 import type { FlowState } from '../core/flow/views.js'
+import type { ClaimedJob } from '../core/job.js'
 import type { Claim } from '../core/job-store.js'
 import type { Ports } from '../core/ports.js'
 import type { WorkerSettings } from './options.js'
@@ -31,8 +33,9 @@ export class FlowQueues {
   readonly #states = new Map<string, FlowState>()
   readonly #toldMs = new Map<string, number>()
   #wantsSlot = false
-  /** The queues of which jobs may be claimed ahead. */
+  /** The queues of which jobs may be claimed ahead; and those that have had jobs with groups or limits, of which none may. */
   readonly #plentiful = new Set<string>()
+  readonly #careful = new Set<string>()
 
   constructor(deps: FlowQueuesDeps) {
     this.#deps = deps
@@ -94,8 +97,8 @@ export class FlowQueues {
   learn({ flow = [], jobs }: Pick<Claim, 'flow' | 'jobs'>): void {
     for (const state of flow) {
       this.#states.set(state.queue, state)
-      const namesLimits = jobs.some((job) => job.queue === state.queue && (job.flow?.limits.length ?? 0) > 0)
-      if (state.more && !namesLimits) this.#plentiful.add(state.queue)
+      if (jobs.some((job) => job.queue === state.queue && hasGroupOrLimits(job))) this.#careful.add(state.queue)
+      if (state.more && !this.#careful.has(state.queue)) this.#plentiful.add(state.queue)
       else this.#plentiful.delete(state.queue)
       if (state.more) this.#wantsSlot = true
       for (const limit of state.probed ?? []) this.#deps.emit({ name: 'breaker.probed', limit })
@@ -109,4 +112,8 @@ export class FlowQueues {
     this.#toldMs.set(queue, nowMs)
     this.#deps.emit({ name: 'job.held', queue, waitMs })
   }
+}
+
+function hasGroupOrLimits({ flow }: ClaimedJob): boolean {
+  return flow !== undefined && (flow.group !== null || flow.limits.length > 0)
 }
