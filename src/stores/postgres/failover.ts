@@ -75,6 +75,7 @@ export class Failover {
     this.#parts = parts
     parts.group.onNewer = (from, to) => this.#changed(from, to)
     parts.group.isHeld = () => this.#saying !== null
+    parts.group.guardsTimeline = true
   }
 
   /** Events of the store go there from now on. */

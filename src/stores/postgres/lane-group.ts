@@ -30,6 +30,9 @@ export class LaneGroup {
   takesOptions = true
   /** False once a server could not say which timeline it is of. */
   asksIdentity = true
+  /** Whether statements behind a pooler say which timeline they are for. Only a store that says again what a failover lost needs it: it is one more
+   *  query in each exchange, and PgBouncer held up long pipelines for ten seconds with it. */
+  guardsTimeline = false
   /** Called when a lane has met a server of a newer timeline, before anything is sent to it. */
   onNewer: ((from: ServerIdentity, to: ServerIdentity) => void) | null = null
 

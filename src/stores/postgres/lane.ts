@@ -123,8 +123,12 @@ export class Lane {
 
   // Behind a pooler that changes servers nothing but an answer can tell: a statement for another timeline than expected does nothing.
   #guard(): readonly Query[] {
-    const { identity } = this.#group
+    const identity = this.#guarded()
     return identity === null ? this.#session.guard : [...this.#session.guard, script(onTimeline(identity))]
+  }
+
+  #guarded(): ServerIdentity | null {
+    return this.#group.guardsTimeline ? this.#group.identity : null
   }
 
   // Behind a pooler that hands out another server connection for each transaction nobody knows what was prepared where.
@@ -164,7 +168,7 @@ export class Lane {
         throw isAborted(error) ? first : error
       }
     }
-    const { identity } = this.#group
+    const identity = this.#guarded()
     const guard = identity === null ? guardedBegin : `${guardedBegin}; ${onTimeline(identity)}`
     await command(connection.facts.hasSettings ? begin : guard)
     try {
