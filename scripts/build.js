@@ -25,13 +25,16 @@ writeText('src/server/web.js', 'WEB', packedWeb())
 rmSync('dist', { recursive: true, force: true })
 renameSync(MAKING, 'dist')
 
-/** Users step through src/, so it stays readable. The lab is for running only. */
+/** Users step through the library, so it stays readable. The commands and the lab are for running only. */
 function compactCode() {
   const names = readdirSync(MAKING, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'))
   for (const file of names.map((name) => join(MAKING, name))) {
     const code = readFileSync(file, 'utf8')
-    const isOfLab = file.startsWith(join(MAKING, 'lab'))
-    writeFileSync(file, isOfLab ? transformSync(code, { minify: true, target: 'node20' }).code : indentWithTabs(code))
+    const isForRunning = ['lab/', 'src/cli/'].some((folder) => file.startsWith(join(MAKING, folder)))
+    writeFileSync(
+      file,
+      isForRunning ? transformSync(code, { minify: true, target: 'node20' }).code : indentWithTabs(code),
+    )
   }
 }
 

@@ -35,7 +35,7 @@ const steps = [
 ]
 
 // Tests that need a missing one of these fail and name the command that installs it. The others run anyway.
-for (const name of ['browser', 'faketime', 'pgbouncer', 'postgres-15', 'redis', 'toolbox']) {
+for (const name of ['browser', 'faketime', 'patroni', 'pgbouncer', 'postgres-15', 'redis', 'toolbox']) {
   spawnSync(process.execPath, [`scripts/${name}.js`, '--install'], { stdio: ['ignore', 'ignore', 'inherit'] })
 }
 

@@ -17,8 +17,10 @@ import {
   openHoldfast,
   resolveHoldfastOptions,
 } from './holdfast.js'
+import type { PasswordOption, TlsOptions, UserPool } from './stores/postgres/access-options.js'
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
 import type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
+import { readAddresses } from './stores/redis/addresses.js'
 import type { Durability as RedisDurability } from './stores/redis/index.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
@@ -41,16 +43,37 @@ export interface ConnectOptions extends HoldfastOptions {
    *  Default false, nothing. True is { time: '60s', bytesMax: 64 MiB, jobsMax: 500 000 }: the oldest is forgotten first. It is being built:
    *  docs/failover.md says what it does not hold for yet. */
   readonly failoverMemory?: FailoverMemoryOptions | boolean
+  /** TLS to PostgreSQL: true, or certificates, as { ca: readFileSync('ca.pem', 'utf8') }. Default: what the URL says. Redis: rediss://. */
+  readonly ssl?: TlsOptions | boolean
+  /** The password for PostgreSQL, in place of one in the URL; or a function that gives one and is asked at each new connection, for tokens that
+   *  run out. */
+  readonly password?: PasswordOption
+  /** The most connections to PostgreSQL, heartbeat thread included, from 3 to 100. Default null: one for each purpose, up to 17. With a cap
+   *  statements share connections, so that a slow one can delay others, and only one worker has a heartbeat thread. */
+  readonly connections?: number | null
+  /** A pg.Pool to use in place of a URL. It stays yours: nothing here closes it. Over a pool no wake-ups are received, so that workers poll, and
+   *  leases are extended from the main thread: see docs/postgres.md#over-your-pool. */
+  readonly pool?: UserPool
   /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
   readonly embedded?: EmbeddedOptions
 }
 
 /**
- * Connects to a store: 'postgres://…', 'embedded:<folder>' for a PostgreSQL server of its own, 'redis://…' or 'memory:'. Without a
+ * Connects to a store: 'postgres://…', 'embedded:<folder>' for a PostgreSQL server of its own, 'redis://…', 'redis+cluster://h1,h2',
+ * 'redis+sentinel://h1,h2/<primary>' or 'memory:'. Without a
  * URL it takes HOLDFAST_URL, then DATABASE_URL from the environment, then 'embedded:.holdfast'. Raises `invalid_url`,
- * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like.
+ * `unsupported`, or what the store says: `store_unavailable`, `access_denied`, `schema_too_new` and the like. `connect({ pool })` uses a pool
+ * that you have, and takes the other options beside it.
  */
-export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
+export async function connect(
+  target?: string | (ConnectOptions & { readonly pool: UserPool }),
+  more?: ConnectOptions,
+): Promise<Holdfast> {
+  const isTarget = typeof target === 'object' && target !== null
+  if (isTarget && more !== undefined)
+    throw invalidOption('connect({ pool, … }) takes everything in one object, got a second one')
+  const url = isTarget ? undefined : target
+  const options: ConnectOptions = isTarget ? target : more === undefined ? {} : more
   checkKeys('connect', options, [
     ...HOLDFAST_OPTIONS,
     'schema',
@@ -58,17 +81,31 @@ export async function connect(url?: string, options: ConnectOptions = {}): Promi
     'hosts',
     'durability',
     'failoverMemory',
+    'ssl',
+    'password',
+    'connections',
+    'pool',
     'embedded',
   ])
-  const { schema, migrate = true, hosts, durability, failoverMemory, embedded, ...others } = options
+  const { schema, migrate = true, hosts, durability, failoverMemory, embedded, ...rest } = options
+  const { ssl, password, connections, pool, ...others } = rest
   // Before the store is opened: a mistake in an option should not cost the start of a server.
   const { ports, logger } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
   checkBoolean('migrate', migrate)
   if (hosts !== undefined && !Array.isArray(hosts))
     throw invalidOption("hosts must be a list such as ['db1:5432', 'db2:5432']", hosts)
-  const store = await openStore(chooseUrl(url), {
-    ...{ schema, migrate, hosts, durability, failoverMemory, embedded },
+  if (isTarget && pool === undefined)
+    throw invalidOption('connect() takes a URL, or an object with a pool, and got one without')
+  if (pool !== undefined && url !== undefined) throw invalidOption('connect() takes a URL or a pool, got both')
+  if (pool !== undefined && others.idle === 'sleep') {
+    throw invalidOption(
+      "idle: 'sleep' needs wake-ups, which do not arrive over a pool: leave it out, or give connect() a URL",
+    )
+  }
+  const chosen = pool === undefined ? chooseUrl(url) : { pool }
+  const store = await openStore(chosen, {
+    ...{ schema, migrate, hosts, durability, failoverMemory, embedded, ssl, password, connections },
     ...{ clock: ports.clock, logger },
   })
   try {
@@ -95,6 +132,9 @@ function chooseUrl(url: string | undefined): ChosenUrl {
 }
 
 interface OpenOptions {
+  readonly ssl: ConnectOptions['ssl'] | undefined
+  readonly password: PasswordOption | undefined
+  readonly connections: number | null | undefined
   readonly schema: string | undefined
   readonly migrate: boolean
   readonly hosts: readonly string[] | undefined
@@ -105,11 +145,13 @@ interface OpenOptions {
   readonly logger: Logger | null
 }
 
-async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Promise<Store> {
-  const { schema, migrate, hosts, durability, failoverMemory, embedded, clock, logger } = options
+async function openStore(target: ChosenUrl | { readonly pool: UserPool }, options: OpenOptions): Promise<Store> {
+  if ('pool' in target) return openPostgres(target.pool, options)
+  const { migrate, hosts, durability, clock } = options
+  const { url, source } = target
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
-  const kind = /^([a-z]+):/.exec(url)?.[1]
-  if (/^redis\+(cluster|sentinel):/.test(url)) throw unsupportedRedis(source, url)
+  const kind = /^([a-z]+)(?:\+[a-z]+)?:/.exec(url)?.[1]
+  if (!/^(embedded|postgres|postgresql):/.test(url)) refuseAccess(url, options)
   switch (kind) {
     case 'memory': {
       if (url !== 'memory:') throw invalidUrl(source, url, "the memory store's URL is just 'memory:'")
@@ -120,24 +162,42 @@ async function openStore({ url, source }: ChosenUrl, options: OpenOptions): Prom
     case 'postgres':
     case 'postgresql': {
       checkPostgresUrl(source, url, kind, hosts)
-      const waitsFor = durability === undefined ? {} : { durability: checkDurability(durability) }
-      const { postgresStore } = await import('./stores/postgres/index.js')
-      return postgresStore(url, {
-        migrate,
-        ...waitsFor,
-        ...given({ schema, hosts, failoverMemory, embedded }),
-        onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
-      })
+      return openPostgres(url, options)
     }
     case 'redis':
     case 'rediss': {
-      checkRedisUrl(source, url, kind)
+      const read = readAddresses(url)
+      if ('why' in read) throw invalidUrl(source, url, read.why)
       const { redisStore } = await import('./stores/redis/index.js')
       return redisStore(url, { migrate, ...given({ durability: durability as RedisDurability | undefined }) })
     }
     default:
-      throw invalidUrl(source, url, 'it must begin with postgres://, redis://, rediss://, embedded: or memory:')
+      throw invalidUrl(
+        source,
+        url,
+        'it must begin with postgres://, redis://, rediss://, redis+cluster://, redis+sentinel://, embedded: or memory:',
+      )
   }
+}
+
+async function openPostgres(target: string | UserPool, options: OpenOptions): Promise<Store> {
+  const { schema, migrate, hosts, durability, failoverMemory, embedded, ssl, password, connections, logger } = options
+  const waitsFor = durability === undefined ? {} : { durability: checkDurability(durability) }
+  const { postgresStore } = await import('./stores/postgres/index.js')
+  return postgresStore(target, {
+    migrate,
+    ...waitsFor,
+    ...given({ schema, hosts, failoverMemory, embedded, ssl, password, connections }),
+    onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
+  })
+}
+
+/** What is for PostgreSQL alone, and would be passed over in silence by any other store. */
+function refuseAccess(url: string, { ssl, password, connections }: OpenOptions): void {
+  const [name] = Object.keys(given({ ssl, password, connections }))
+  if (name === undefined || (name === 'connections' && connections === null)) return
+  const instead = /^rediss?:/.test(url) ? 'write rediss://user:password@host for TLS and a password' : 'leave it out'
+  throw invalidOption(`${name} is for a URL of postgres://; for this store ${instead}`)
 }
 
 function checkPostgresUrl(source: string, url: string, kind: string, hosts: readonly string[] | undefined): void {
@@ -147,18 +207,6 @@ function checkPostgresUrl(source: string, url: string, kind: string, hosts: read
   }
   const servers = serversOf(url, hosts)
   if ('why' in servers) throw invalidUrl(source, url, servers.why)
-}
-
-function checkRedisUrl(source: string, url: string, kind: string): void {
-  if (url.startsWith(`${kind}://`) && URL.canParse(url)) return
-  throw invalidUrl(source, url, 'it must look like redis://user:password@host:6379/0, or rediss:// with TLS')
-}
-
-function unsupportedRedis(source: string, url: string): HoldfastError {
-  return new HoldfastError(
-    'unsupported',
-    `${source} (${redactUrl(url)}) asks for a Redis Cluster or Sentinel, which this version does not support: use redis:// or rediss:// with the address of one server`,
-  )
 }
 
 function invalidUrl(source: string, url: string, why: string): HoldfastError {

@@ -5,4 +5,6 @@ import { openExtender } from './stores/postgres/extender.js'
 import { systemPorts } from './system-ports.js'
 import { runHeartbeat } from './worker/run-heartbeat.js'
 
-runHeartbeat(systemPorts, { postgres: (settings) => openExtender(settings as Parameters<typeof openExtender>[0]) })
+type Settings = Parameters<typeof openExtender>[0]
+
+runHeartbeat(systemPorts, { postgres: (settings, ask) => openExtender(settings as Settings, ask) })

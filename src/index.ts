@@ -1,12 +1,16 @@
 // What `import … from 'holdfast'` gives.
 
 export type { ApplyFlowOptions, FlowApplied, FlowChange } from './client/apply-flow.js'
+export type { Backfilled, BackfillOptions, TicksOptions, TickView } from './client/backfill.js'
 export type { BulkPreview, BulkRequest, BulksOptions } from './client/bulk.js'
 export type { Client } from './client/client.js'
+export type { PayloadCodec, SealedBytes } from './client/codec-store.js'
 export type { LimitOptions } from './client/define-job.js'
-export { type CheckedJobOptions, defineJob, type JobOptions } from './client/define-job.js'
+export { type CheckedJobOptions, defineJob, type JobOptions, type OutputOptions } from './client/define-job.js'
+export type { DoubtfulList, DoubtfulOptions } from './client/doubtful.js'
 export type { EnqueueEntries, EnqueueManyOptions, EnqueueTogetherOptions, EntryOptions } from './client/enqueue-many.js'
 export type { EnqueueOptions } from './client/enqueue-options.js'
+export type { EventsOptions } from './client/event-iterator.js'
 export type { FilterOptions } from './client/filter-options.js'
 export type { GroupList, GroupsOptions, JobFlowStatus, LimitUsersOptions } from './client/flow-calls.js'
 export type { FlowDocument, FlowProblem } from './client/flow-document.js'
@@ -18,9 +22,11 @@ export type {
   Requeued,
   RequeuedMany,
   RequeueMany,
+  TypedUpdateOptions,
   Updated,
   UpdateOptions,
 } from './client/job-actions.js'
+export type { EnqueueResult, JobHandle } from './client/job-handle.js'
 export type { JobKeyOptions } from './client/key-options.js'
 export type { CreatedKey, KeyOptions } from './client/keys.js'
 export type {
@@ -33,19 +39,32 @@ export type {
   ListOptions,
   SeriesOptions,
 } from './client/look.js'
-export type { EnqueueResult, JobTarget } from './client/prepare.js'
+export type { EnqueueCall, EnqueueCallJob, Middleware } from './client/middleware.js'
+export type { EventName, EventNamed, JobOutcomeEvent } from './client/named-events.js'
+export type { JobTarget } from './client/prepare.js'
+export type { ReadOptions } from './client/read-output.js'
 export type { CronOptions, ScheduleOptions, ScheduleStatus } from './client/schedules.js'
-export type { WaitOptions } from './client/wait.js'
+export type { SignalOptions, SignalSent } from './client/signals.js'
+export type { TypedWaitOptions, WaitOptions } from './client/wait.js'
+export { type AesOptions, aes256gcm, type GzipOptions, gzip } from './codecs.js'
 export { type ConnectOptions, connect } from './connect.js'
 export {
   type AbortCause,
+  type ChildEnd,
+  type Completed,
   DropJob,
+  type EffectCall,
   type Handler,
   type HandlerFunction,
   type Isolate,
   type JobContext,
   type JobDefinition,
+  type JobFailure,
+  type ResultsOf,
   RetryJob,
+  type Signalled,
+  type WaitForChildrenOptions,
+  type WaitForOptions,
 } from './core/definition.js'
 export type { Durability } from './core/durability.js'
 export type { Duration } from './core/duration.js'
@@ -81,6 +100,7 @@ export type {
 export type { JobFilter } from './core/job-filter.js'
 export type { Queryable } from './core/job-store.js'
 export type { StoredError } from './core/json.js'
+export type { DoubtfulEffect, OutputChunk, StepView, WaitView } from './core/kept/kept.js'
 export type { JobLimits } from './core/limits.js'
 export type { Logger, LogLevel } from './core/logger.js'
 export {
@@ -121,6 +141,7 @@ export type {
 } from './core/views.js'
 export { type Holdfast, type HoldfastOptions, openHoldfast } from './holdfast.js'
 export type { HostOptions } from './host/options.js'
+export type { PasswordOption, TlsOptions, UserPool } from './stores/postgres/access-options.js'
 export type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
 export { VERSION } from './version.js'
 export type { WorkerOptions } from './worker/options.js'

@@ -53,6 +53,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/stores/redis': ['src/core'],
   'src/server': ['src/core', 'src/client'],
   'src/metrics': ['src/core', 'src/client', 'src'],
+  'src/adapters': ['src/core'],
   'src/tracing': ['src/core', 'src/worker'],
   'src/testing': ['src/core', 'src/client', 'src/worker', 'src/upkeep', 'src/stores/memory', 'src'],
   src: [
@@ -93,6 +94,7 @@ const MAY_USE: Readonly<Record<string, readonly string[]>> = {
   'src/stores/redis': ['@redis/client'],
   'src/server': ['hono', '@hono/node-server', 'zod'],
   'src/metrics': ['prom-client'],
+  'src/adapters': [],
   'src/tracing': ['@opentelemetry/api'],
   'src/testing': ['vitest', '@standard-schema/spec'],
   src: ['@standard-schema/spec'],

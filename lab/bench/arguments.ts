@@ -85,6 +85,14 @@ export interface FlowArguments {
   readonly isJson: boolean
 }
 
+/** `npm run bench -- failover`: what it costs to remember what was accepted. */
+export interface FailoverArguments {
+  readonly program: 'failover'
+  readonly rounds: number
+  readonly isQuick: boolean
+  readonly isJson: boolean
+}
+
 export const USAGE = `usage: holdfast bench -- [options]            contenders side by side
        holdfast bench -- growth [options]     how the cost grows, Holdfast alone
        holdfast bench -- dashboard [options]  the dashboard's requests over two million jobs
@@ -92,13 +100,14 @@ export const USAGE = `usage: holdfast bench -- [options]            contenders s
        holdfast bench -- fleet [options]      a fleet of this build and one of another checkout, in turns
        holdfast bench -- host [options]       handlers in children: their cost, and kill -9 of a child
        holdfast bench -- flow [options]       limits and groups: their cost, and what plain jobs pay for them
+       holdfast bench -- failover [options]   remembering what was accepted: its cost, with and without in turns
 (in a clone: npm run bench -- …)
 
   --only "a;b"         measures whose name contains one of these
   --quick              small scale, to see that it works
   --json               one document on stdout
   --contenders "a;b"   (side by side) contenders whose name contains one of these
-  --rounds 3           (side by side, fleet, flow) how often each is measured, from 1 to 20
+  --rounds 3           (side by side, fleet, flow, failover) how often each is measured, from 1 to 20
   --against <folder>   (fleet, flow) the other checkout; scripts/other-checkout.js prepares one
   --snapshot           (flow) grouped jobs while a snapshot is held, and nothing else
   --seconds 15         (fleet) how long each window is measured, from 1 to 600
@@ -113,6 +122,7 @@ type Arguments =
   | FleetArguments
   | HostArguments
   | FlowArguments
+  | FailoverArguments
 
 /** Reads the arguments after the program's name; raises UsageError. */
 export function readArguments(words: readonly string[], choices: Choices): Arguments {
@@ -123,8 +133,9 @@ export function readArguments(words: readonly string[], choices: Choices): Argum
   if (first === 'fleet') return readFleet(others)
   if (first === 'host') return { program: 'host', ...readScale(others) }
   if (first === 'flow') return readFlow(others, choices)
+  if (first === 'failover') return readFailover(others)
   if (first !== undefined && !first.startsWith('-')) {
-    const named = 'growth, dashboard, tenants, fleet, host and flow'
+    const named = 'growth, dashboard, tenants, fleet, host, flow and failover'
     throw new UsageError(`there is no benchmark "${first}"; those with a name are ${named}`)
   }
   return readCompare(words, choices)
@@ -213,6 +224,16 @@ function readFlow(words: readonly string[], choices: Choices): FlowArguments {
     against,
     isSnapshot: snapshot,
     minutes: readMinutes(values.minutes),
+    isQuick: values.quick === true,
+    isJson: values.json === true,
+  }
+}
+
+function readFailover(words: readonly string[]): FailoverArguments {
+  const values = readFlags(words, { json: { type: 'boolean' }, quick: { type: 'boolean' }, rounds: { type: 'string' } })
+  return {
+    program: 'failover',
+    rounds: readRounds(values.rounds),
     isQuick: values.quick === true,
     isJson: values.json === true,
   }

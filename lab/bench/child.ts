@@ -2,7 +2,7 @@
 
 import type { Message } from './children.js'
 import type { Servers } from './contender.js'
-import { CONTENDERS } from './contenders/all.js'
+import { CONTENDERS, VARIANTS } from './contenders/all.js'
 import { MEASURES, type Measured, type Scale } from './measures.js'
 import { leaveParent, readAssignment, sendToParent } from './parent.js'
 
@@ -20,7 +20,7 @@ export interface Report extends Measured, Message {
 }
 
 async function main({ contender: name, measure: measureName, servers, scale }: Assignment): Promise<void> {
-  const module = CONTENDERS[name]!
+  const module = (CONTENDERS[name] ?? VARIANTS[name])!
   const measure = MEASURES[measureName]!
   const contender = await module.open(servers, measure.feature)
   const before = process.cpuUsage()

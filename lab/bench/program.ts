@@ -1,7 +1,7 @@
 // npm run bench: measures Holdfast, the limit of its layout and its peers on the same servers, one after the other in turns;
 // npm run bench -- growth: how Holdfast's cost grows; npm run bench -- dashboard: how long its requests take; npm run bench --
 // tenants: what a tenant costs the others; npm run bench -- fleet: this build and another in turns; npm run bench -- host: what
-// children cost; npm run bench -- flow: what flow control costs. A table for people on stderr and, with --json, one document on stdout.
+// children cost; npm run bench -- flow: what flow control costs; npm run bench -- failover: what remembering costs. A table for people on stderr and, with --json, one document on stdout.
 
 import { say } from '../say.js'
 import { compareBuilds } from '../turns/turns.js'
@@ -10,6 +10,7 @@ import { compare } from './compare.js'
 import { CONTENDERS, isPeer } from './contenders/all.js'
 import { hasPeers } from './contenders/peers.js'
 import { dashboard } from './dashboard.js'
+import { failover } from './failover.js'
 import { LOADS } from './flow/loads.js'
 import { flow } from './flow.js'
 import { GROWTH_MEASURES } from './growth/all.js'
@@ -37,6 +38,7 @@ export async function bench(words: readonly string[]): Promise<number> {
     if (chosen.program === 'fleet') return await compareBuilds(chosen)
     if (chosen.program === 'host') return await host(chosen)
     if (chosen.program === 'flow') return await flow(chosen)
+    if (chosen.program === 'failover') return await failover(chosen)
     if (chosen.program === 'growth') return await growth(chosen)
     if (!hasPeers) say(`Peers are measured from a clone of the repository. Here there are: ${contenders.join(', ')}.`)
     return await compare(chosen)

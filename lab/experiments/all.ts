@@ -2,14 +2,17 @@
 
 import { adaptive } from './adaptive.js'
 import { breaker } from './breaker.js'
+import { careful } from './careful.js'
 import { claimBatch } from './claim-batch.js'
 import { drain } from './drain.js'
 import { exactness } from './exactness.js'
 import type { Experiment } from './experiment.js'
+import { failovers } from './failovers.js'
 import { fairness } from './fairness.js'
 import { flapping } from './flapping.js'
 import { jobLoss } from './job-loss.js'
 import { lease } from './lease.js'
+import { parked } from './parked.js'
 import { poison } from './poison.js'
 import { retention } from './retention.js'
 import { shutdown } from './shutdown.js'
@@ -33,4 +36,7 @@ export const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
   exactness,
   breaker,
   adaptive,
+  careful,
+  parked,
+  failovers,
 }

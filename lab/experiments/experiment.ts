@@ -36,12 +36,18 @@ export interface Wishes {
   readonly rate: number | null
   readonly processes: number | null
   readonly slots: number | null
+  /** How many failovers. */
+  readonly failovers: number | null
+  /** Only with one kind of servers. */
+  readonly servers: string | null
 }
 
 export interface ExperimentContext<Config> {
   readonly place: Place
   readonly config: Config
   readonly seed: number
+  /** Samples of the document that this run adds to. */
+  readonly earlier: readonly object[]
 }
 
 interface Spec<Config extends object> {
@@ -52,7 +58,13 @@ interface Spec<Config extends object> {
   /** The short form: shows in seconds that the experiment works and the promises hold. */
   readonly short: Config
   readonly long: Config
-  /** Absent where the command line can change nothing. */
+  /** True of one that starts servers of its own; then the place is only there for its version. Default false. */
+  readonly hasOwnServers?: boolean
+  /** True of one whose long form may be run in pieces, each added to the document of those before. Default false. */
+  readonly canAdd?: boolean
+  /** What the command line may change. Default: nothing. */
+  readonly takes?: readonly (keyof Wishes)[]
+  /** Absent where it takes nothing. */
   adjust?(config: Config, wishes: Wishes): Config
   run(context: ExperimentContext<Config>): Promise<ExperimentResult>
 }
@@ -60,7 +72,9 @@ interface Spec<Config extends object> {
 export interface Experiment {
   readonly about: string
   readonly longTakes: string
-  readonly isAdjustable: boolean
+  readonly takes: readonly (keyof Wishes)[]
+  readonly hasOwnServers: boolean
+  readonly canAdd: boolean
   configure(form: Form, wishes: Wishes): Configured
 }
 
@@ -69,7 +83,7 @@ type Form = 'short' | 'long'
 /** An experiment with its configuration. */
 interface Configured {
   readonly config: object
-  run(place: Place, seed: number): Promise<ExperimentResult>
+  run(place: Place, seed: number, earlier: readonly object[]): Promise<ExperimentResult>
 }
 
 /** An experiment from its parts. The type of its configuration is not visible outside. */
@@ -77,10 +91,12 @@ export function defineExperiment<Config extends object>(spec: Spec<Config>): Exp
   return {
     about: spec.about,
     longTakes: spec.longTakes,
-    isAdjustable: spec.adjust !== undefined,
+    takes: spec.takes ?? [],
+    hasOwnServers: spec.hasOwnServers === true,
+    canAdd: spec.canAdd === true,
     configure(form, wishes) {
       const config = spec.adjust?.(spec[form], wishes) ?? spec[form]
-      return { config, run: (place, seed) => spec.run({ place, config, seed }) }
+      return { config, run: (place, seed, earlier) => spec.run({ place, config, seed, earlier }) }
     },
   }
 }

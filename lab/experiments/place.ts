@@ -19,7 +19,17 @@ export interface Place {
 }
 
 /** A new server, or with a URL the given one. */
-export async function openPlace(url: string | null): Promise<Place> {
+export async function openPlace(url: string | null, isUnused = false): Promise<Place> {
+  // The experiment starts its own, of versions that its rows name.
+  if (isUnused)
+    return {
+      url: '',
+      version: 'of its own',
+      serverPid: async () => null,
+      restart: null,
+      settings: null,
+      close: async () => {},
+    }
   if (url !== null) {
     const given = { serverPid: () => pidOf(url), restart: null, settings: null, close: async () => {} }
     return { url, version: await versionOf(url), ...given }

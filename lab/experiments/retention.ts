@@ -39,7 +39,7 @@ const EVERY_MS = 10
 
 export const retention: Experiment = defineExperiment<RetentionConfig>({
   about: 'how long claims, settlements and upkeep wait while a large day is dropped',
-  longTakes: '40 minutes',
+  longTakes: '9 minutes',
   short: { finished: 20_000, live: 12_000, rate: 200, calmSeconds: 1, secondsMax: 240 },
   long: { finished: 30_000_000, live: 50_000, rate: 2_000, calmSeconds: 30, secondsMax: 1_800 },
   adjust: (config, { rate }) => ({ ...config, rate: rate ?? config.rate }),

@@ -1,6 +1,6 @@
 // Runs one experiment from its command line to its document: a table and the verdict on stderr, plots and the document in a folder.
 
-import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { checkWhole } from '../../src/core/check.js'
@@ -20,6 +20,8 @@ export interface RunOptions extends Wishes {
   readonly name: string
   readonly isShort: boolean
   readonly seed: number
+  /** Adds to the document that is in `out`. */
+  readonly adds: boolean
   /** Where plots and the document go; null makes a folder among the temporary ones. */
   readonly out: string | null
   /** A page whose section about the run is replaced; null for none. */
@@ -31,6 +33,7 @@ export interface RunOptions extends Wishes {
 const PROCESSES_MAX = 64
 /** What a worker takes at most as its concurrency. */
 const SLOTS_MAX = 4_096
+const FAILOVERS_MAX = 1_000
 
 export interface RunReport {
   /** False when a promise was broken. */
@@ -56,15 +59,16 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
   const out = options.out ?? (await mkdtemp(join(tmpdir(), 'holdfast-experiment-')))
   await mkdir(out, { recursive: true })
   say(`── ${name}: ${experiment.about} (${form} form, seed ${seed})`)
+  const earlier = options.adds ? await readEarlier(join(out, `${name}.json`)) : NOTHING_EARLIER
   const [place, close] = await openAndCloseForSure(
-    () => openPlace(url),
+    () => openPlace(url, experiment.hasOwnServers),
     (opened) => opened.close(),
   )
   try {
     const beganMs = performance.now()
     const date = new Date().toISOString()
-    const result = await configured.run(place, seed)
-    const tookSeconds = (performance.now() - beganMs) / 1_000
+    const result = await configured.run(place, seed, earlier.samples)
+    const tookSeconds = earlier.tookSeconds + (performance.now() - beganMs) / 1_000
     report(result)
     const ok = result.verdicts.every(({ kind, holds }) => holds || kind === 'aim')
     const { rows, verdicts, notes, samples, evidence } = result
@@ -92,23 +96,44 @@ export async function runExperiment(options: RunOptions): Promise<RunReport> {
   }
 }
 
-function check({ name, seed, minutes, rate, processes, slots }: RunOptions): Experiment {
+interface Earlier {
+  readonly samples: readonly object[]
+  readonly tookSeconds: number
+}
+
+const NOTHING_EARLIER: Earlier = { samples: [], tookSeconds: 0 }
+
+/** The samples of the run that this one adds to; none when it is the first. */
+async function readEarlier(path: string): Promise<Earlier> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as Earlier
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return NOTHING_EARLIER
+    throw error
+  }
+}
+
+function check(options: RunOptions): Experiment {
+  const { name, seed, minutes, rate, processes, slots, failovers, servers, adds, isShort } = options
   const experiment = Object.hasOwn(EXPERIMENTS, name) ? EXPERIMENTS[name] : undefined
   if (experiment === undefined) {
     const known = Object.keys(EXPERIMENTS).join(', ')
     throw new HoldfastError('invalid_option', `there is no experiment ${show(name)}; there are ${known}`)
   }
   checkWhole('seed', seed, 0, 2 ** 32 - 1)
-  const isWished = [minutes, rate, processes, slots].some((wish) => wish !== null)
-  if (!experiment.isAdjustable && isWished) {
-    throw new HoldfastError(
-      'invalid_option',
-      `${name} has no minutes, rate, processes or slots to choose: leave them out`,
-    )
+  const wishes: Wishes = { minutes, rate, processes, slots, failovers, servers }
+  const wished = Object.entries(wishes).flatMap(([wish, value]) => (value === null ? [] : [wish as keyof Wishes]))
+  const refused = wished.filter((wish) => !experiment.takes.includes(wish))
+  if (refused.length > 0) {
+    throw new HoldfastError('invalid_option', `${name} has no ${refused.join(' and no ')} to choose: leave that out`)
+  }
+  if (adds && (!experiment.canAdd || isShort)) {
+    throw new HoldfastError('invalid_option', `${isShort ? 'a short form' : name} is run as a whole: leave --add out`)
   }
   if (rate !== null) checkWhole('rate', rate, 1, 1_000_000)
   if (processes !== null) checkWhole('processes', processes, 1, PROCESSES_MAX)
   if (slots !== null) checkWhole('slots', slots, 1, SLOTS_MAX)
+  if (failovers !== null) checkWhole('failovers', failovers, 1, FAILOVERS_MAX)
   if (minutes !== null && !(minutes >= 0.05 && minutes <= 600)) {
     throw new HoldfastError('invalid_option', `minutes must be a number from 0.05 to 600, got ${show(minutes)}`)
   }

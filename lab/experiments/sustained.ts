@@ -90,6 +90,7 @@ export const sustained: Experiment = defineExperiment<SustainedConfig>({
     longMs: [35_000, 45_000],
     deadlineSeconds: 600,
   },
+  takes: ['minutes', 'rate', 'processes', 'slots'],
   adjust: (config, { minutes, rate, processes, slots }) => ({
     ...config,
     minutes: minutes ?? config.minutes,

@@ -1,5 +1,6 @@
 // When each worker of a run could take a job: it was up, it could reach the store, and one of its slots was idle. The workers'
-// supervisor records the first two by the store's clock. The third is known from the leases they held.
+// supervisor records the first two by the store's clock. The third is known from the leases they held. For a job in a long backlog a worker
+// is not idle while it takes and settles those before it, though a slot is free between any two claims.
 
 import type { Busy, FaultRecord, RunBegun, WorkerGone, WorkerUp } from './events.js'
 
@@ -80,18 +81,29 @@ interface Change {
   readonly by: number
 }
 
+/** A job was taken and settled, and had waited since then. */
+interface Taken {
+  readonly at: number
+  readonly since: number
+}
+
 interface Known {
   readonly up: WorkerUp
   downAt: number
   /** Leases taken (+1) and ended (−1). */
   readonly held: Change[]
+  readonly taken: Taken[]
 }
+
+/** Jobs that began to wait within this long of each other are judged alike: as the last of them. */
+const ALIKE_MS = 10_000
 
 export class Ability {
   readonly #terms: NonNullable<RunBegun['lateness']>
   /** In the order they came up. A worker that was paused comes up again under its name. */
   readonly #workers: Known[] = []
   readonly #held = new Map<string, Change[]>()
+  readonly #taken = new Map<string, Taken[]>()
   readonly #faults: { readonly begun: FaultRecord; to: number }[] = []
   readonly #busy: Span[] = []
   readonly #pauses = new Map<string, { from: number; to: number }[]>()
@@ -108,6 +120,13 @@ export class Ability {
     else held.push({ at, by })
   }
 
+  /** A job was taken that had waited since then, and was settled. */
+  took(worker: string, taken: Taken): void {
+    const all = this.#taken.get(worker)
+    if (all === undefined) this.#taken.set(worker, [taken])
+    else all.push(taken)
+  }
+
   paused(queue: string, at: number, isPaused: boolean): void {
     const pauses = this.#pauses.get(queue) ?? []
     this.#pauses.set(queue, pauses)
@@ -121,7 +140,8 @@ export class Ability {
   read(event: WorkerUp | WorkerGone | FaultRecord | Busy): void {
     if (event.ev === 'worker.up') {
       const held = this.#held.get(event.worker) ?? []
-      this.#workers.push({ up: event, downAt: Number.POSITIVE_INFINITY, held })
+      const taken = this.#taken.get(event.worker) ?? []
+      this.#workers.push({ up: event, downAt: Number.POSITIVE_INFINITY, held, taken })
     } else if (event.ev === 'worker.down') {
       const known = this.#workers.findLast(({ up }) => up.worker === event.worker)
       if (known !== undefined) known.downAt = Math.min(known.downAt, event.storeAt)
@@ -144,13 +164,29 @@ export class Ability {
 
   /** When some worker that takes such jobs had been able to for long enough, while the queue was not paused. */
   idle(queue: string, type: string, graceMs: number = this.#terms.graceMs): Spans {
+    return this.#idleBehind(queue, type, { graceMs, since: null })
+  }
+
+  /** The same for a job that has waited since then: a worker that takes those before it is not idle. */
+  idleFor(queue: string, type: string, since: number): Spans {
+    return this.#idleBehind(queue, type, {
+      graceMs: this.#terms.graceMs,
+      since: Math.ceil(since / ALIKE_MS) * ALIKE_MS,
+    })
+  }
+
+  #idleBehind(
+    queue: string,
+    type: string,
+    { graceMs, since }: { readonly graceMs: number; readonly since: number | null },
+  ): Spans {
     const able = this.#workers.filter(({ up }) => serves(up, queue, type))
     // Most queues and types have the same workers.
-    const name = `${graceMs}\0${queue}\0${able.map(({ up }) => up.worker).join('\0')}`
+    const name = `${since}\0${graceMs}\0${queue}\0${able.map(({ up }) => up.worker).join('\0')}`
     let idle = this.#idle.get(name)
     if (idle === undefined) {
       const pauses = (this.#pauses.get(queue) ?? []).flatMap(({ from, to }) => edges(from, to + graceMs))
-      idle = new Spans(able.flatMap((known) => this.#spansOf(known, { slots: known.up.slots, graceMs }, pauses)))
+      idle = new Spans(able.flatMap((known) => this.#spansOf(known, { slots: known.up.slots, graceMs, since }, pauses)))
       this.#idle.set(name, idle)
     }
     return idle
@@ -161,26 +197,32 @@ export class Ability {
     const lives = this.#workers.filter(({ up }) => up.worker === worker)
     return new Spans(
       lives.flatMap((known) =>
-        this.#spansOf(known, { slots: Number.POSITIVE_INFINITY, graceMs: this.#terms.graceMs }, []),
+        this.#spansOf(known, { slots: Number.POSITIVE_INFINITY, graceMs: this.#terms.graceMs, since: null }, []),
       ),
     )
   }
 
   /** Spans without hindrance that are longer than the grace time, each from the end of the grace time on. */
   #spansOf(
-    { up, downAt, held }: Known,
-    { slots, graceMs }: { readonly slots: number; readonly graceMs: number },
+    { up, downAt, held, taken }: Known,
+    { slots, graceMs, since }: { readonly slots: number; readonly graceMs: number; readonly since: number | null },
     also: readonly Change[],
   ): Span[] {
+    const before = since === null ? [] : taken.filter((one) => one.since <= since)
     const struck = this.#faults.filter(({ begun }) => begun.disables === 'all' || begun.disables === up.of)
     const against: Change[] = [
       ...struck.flatMap(({ begun, to }) => edges(begun.storeAt ?? begun.mono, to)),
       ...this.#busy.flatMap(({ from, to }) => edges(from, to)),
     ]
     const changes = [
-      ...[...against, ...also].map((change) => ({ ...change, isLease: false })),
-      ...(slots === Number.POSITIVE_INFINITY ? [] : held).map((change) => ({ ...change, isLease: true })),
-      { at: up.storeAt, by: 0, isLease: false },
+      ...[...against, ...also].map((change) => ({ ...change, isLease: false, isTaken: false })),
+      ...(slots === Number.POSITIVE_INFINITY ? [] : held).map((change) => ({
+        ...change,
+        isLease: true,
+        isTaken: false,
+      })),
+      ...before.map(({ at }) => ({ at, by: 0, isLease: false, isTaken: true })),
+      { at: up.storeAt, by: 0, isLease: false, isTaken: false },
     ].sort((a, b) => a.at - b.at)
     const spans: Span[] = []
     let isAgainst = 0
@@ -191,12 +233,13 @@ export class Ability {
       if (from < at) spans.push({ from, to: at })
       openSince = null
     }
-    for (const { at, by, isLease } of changes) {
+    for (const { at, by, isLease, isTaken } of changes) {
       if (at >= downAt) break
       if (isLease) leases += by
       else isAgainst += by
       if (at < up.storeAt) continue
       const isOpen = isAgainst === 0 && leases < slots
+      if (isTaken && openSince !== null) close(at)
       if (isOpen && openSince === null) openSince = Math.max(at, up.storeAt)
       else if (!isOpen && openSince !== null) close(at)
     }

@@ -26,6 +26,14 @@ interface Done {
   readonly at: number
 }
 
+/** Who has a lease since when, of a job that had waited since then. */
+interface Holder {
+  readonly worker: string
+  readonly fence: number
+  readonly at: number
+  readonly since: number
+}
+
 interface Outlived {
   readonly job: string
   readonly worker: string
@@ -43,7 +51,7 @@ export class Lateness {
   readonly #waited = new Map<Life, Wait['parts']>()
   readonly #waits: Wait[] = []
   readonly #children = new Map<string, Life[]>()
-  readonly #holders = new Map<string, { readonly worker: string; readonly fence: number }>()
+  readonly #holders = new Map<string, Holder>()
   readonly #taken = new Map<string, { readonly worker: string; readonly at: number }>()
   readonly #outlived: Outlived[] = []
   readonly #doneAt = new Map<string, number>()
@@ -122,7 +130,8 @@ export class Lateness {
 
   #claimed(life: Life, { worker, fence, at }: JobClaimed): void {
     this.#release(life.job, at)
-    this.#holders.set(life.job, { worker, fence })
+    const since = this.#waited.get(life)?.[0]?.from ?? at
+    this.#holders.set(life.job, { worker, fence, at, since })
     this.#ability!.holds(worker, at, 1)
   }
 
@@ -140,6 +149,7 @@ export class Lateness {
     // A released job was not started, so its wait goes on.
     const isGivenBack = !rescued && (to === 'ready' || to === 'scheduled')
     if (!isGivenBack) this.#keep(life)
+    if (!isGivenBack && !rescued && holder !== undefined) this.#ability!.took(holder.worker, holder)
   }
 
   #release(job: string, at: number): void {
@@ -183,7 +193,7 @@ export class Lateness {
     const { stored } = life
     if (stored === null) return
     const { counts } = this.#reading
-    const idle = ability.idle(stored.queue, stored.type)
+    const idle = ability.idleFor(stored.queue, stored.type, parts[0]!.from)
     const lateMs = parts.reduce((sum, { from, to }) => sum + idle.within(from, to), 0)
     counts.longestIdleWaitMs = Math.max(counts.longestIdleWaitMs, lateMs)
     if (lateMs <= this.#terms!.boundMs) return

@@ -40,8 +40,24 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`
   }
 
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** Ends it as a loss of the machine would. */
+  async kill(): Promise<void> {
+    const ended = once(this.#child, 'exit')
+    this.#child.kill('SIGKILL')
+    await ended
+  }
+
   get pid(): number {
     return this.#child.pid!
+  }
+
+  /** Changes a setting while it runs. */
+  set(name: string, value: string): void {
+    spawnSync('redis-cli', ['-p', String(this.port), 'config', 'set', name, value])
   }
 
   /** Removes all its data. */
@@ -50,9 +66,11 @@ export class RedisServer {
   }
 
   async close(): Promise<void> {
-    const ended = once(this.#child, 'exit')
-    this.#child.kill('SIGTERM')
-    await ended
+    if (this.isRunning) {
+      const ended = once(this.#child, 'exit')
+      this.#child.kill('SIGTERM')
+      await ended
+    }
     await rm(this.#folder, { recursive: true, force: true })
   }
 }

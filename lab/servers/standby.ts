@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { PostgresServer, type ServerOptions } from './postgres.js'
+import { familyOf } from './process-family.js'
 
 const WAIT_MS = 90_000
 const RECOVERY_CONFLICT = '40001'
@@ -110,6 +111,25 @@ export class PostgresPair {
 
   async allowWrites(server: PostgresServer = this.#primary): Promise<void> {
     await setReadOnly(server, 'off')
+  }
+
+  /** Stops every process of the primary where it is: it answers nothing, and no connection breaks. Returns what lets it go on. */
+  async freeze(): Promise<() => void> {
+    const parent = this.#primary.pid
+    const signal = (pids: readonly number[], name: 'SIGSTOP' | 'SIGCONT') => {
+      for (const pid of pids) {
+        try {
+          process.kill(pid, name)
+        } catch {
+          // It has ended meanwhile.
+        }
+      }
+    }
+    // The one that starts the others first: a process of its that began while they are listed would go on, and take writes.
+    signal([parent], 'SIGSTOP')
+    const pids = await familyOf(parent)
+    signal(pids, 'SIGSTOP')
+    return () => signal(pids, 'SIGCONT')
   }
 
   /** Makes the server that is `standby` now a fresh copy of the primary that follows it, whatever it was before. */

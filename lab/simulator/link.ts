@@ -3,8 +3,9 @@
 
 import { HoldfastError } from '../../src/core/errors.js'
 import type { SettledJob } from '../../src/core/job.js'
-import type { Extension, Queryable, StoreListener, Watch } from '../../src/core/job-store.js'
+import type { Extension, Queryable, Watch } from '../../src/core/job-store.js'
 import type { Store } from '../../src/core/store.js'
+import type { StoreListener } from '../../src/core/store-listener.js'
 import type { Chance } from './chance.js'
 import type { ProcessRun } from './process-run.js'
 import type { Effect, Server, Wake } from './server.js'

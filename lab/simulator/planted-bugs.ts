@@ -200,7 +200,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'a child goes on though its parent is dead',
     `${MEMORY}/moves.js`,
     ['I16'],
-    ["if (hasBadEnd && facts.onParentDead === 'cancel')", 'if (false)'],
+    ["if (waitsOn === null && hasBadEnd && facts.onParentDead === 'cancel')", 'if (false)'],
   ),
   bug('children are forgotten', `${MEMORY}/settle.js`, ['I14'], ['    unblock(memory, finishedIds, nowMs);', '']),
   bug(
@@ -231,7 +231,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ),
     aim: 'suspects',
   },
-  bug('nobody promotes', 'upkeep/upkeep.js', ['I14'], ['() => promoter.step()', 'async () => 1_000']),
+  bug('nobody promotes', 'upkeep/upkeep.js', ['I14'], ['() => promoter.step()', '() => Promise.resolve(1_000)']),
   bug(
     'claims do not look at the priority',
     `${MEMORY}/held.js`,
@@ -269,8 +269,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'upkeep/fire.js',
     ['I7'],
     [
-      'const firing = ticksDue(parseCron(schedule.cron, schedule.zone), schedule, schedule.nextAtMs, nowMs);',
-      'this.seen ??= new Map(); const firing = ticksDue(parseCron(schedule.cron, schedule.zone), schedule, Math.max(schedule.nextAtMs, this.seen.get(schedule.name) ?? 0), nowMs); this.seen.set(schedule.name, firing.nextAtMs);',
+      'const firing = { ...ticksDue(times, schedule, schedule.nextAtMs, nowMs), jitterMs: times.jitterMs };',
+      'this.seen ??= new Map(); const firing = { ...ticksDue(times, schedule, Math.max(schedule.nextAtMs, this.seen.get(schedule.name) ?? 0), nowMs), jitterMs: times.jitterMs }; this.seen.set(schedule.name, firing.nextAtMs);',
     ],
   ),
   bug(

@@ -11,6 +11,7 @@ import { addBulk } from './commands/bulk.js'
 import { addChaos } from './commands/chaos.js'
 import { addCompletion } from './commands/completion.js'
 import { addConfig } from './commands/config.js'
+import { addConformance } from './commands/conformance.js'
 import { addDev } from './commands/dev.js'
 import { addDlq } from './commands/dlq.js'
 import { addDoctor } from './commands/doctor.js'
@@ -41,7 +42,7 @@ const COMMANDS: readonly AddCommand[] = [
   ...[addDev, addWorker, addServer, addEnqueue],
   ...[addJobs, addDlq, addQueues, addLimits, addGroups, addApply, addSchedules, addWorkers, addBulk],
   ...[addStats, addTop, addTail, addAudit],
-  ...[addDoctor, addMigrate, addKeys, addConfig, addCompletion],
+  ...[addDoctor, addMigrate, addKeys, addConfig, addConformance, addCompletion],
   ...[addBench, addGen, addChaos, addSimulate, addExperiment],
 ]
 

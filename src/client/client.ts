@@ -4,33 +4,19 @@
 import type { JobDefinition } from '../core/definition.js'
 import { idMaker } from '../core/id.js'
 import type { Enqueued, NewJob } from '../core/job.js'
-import type { TallySink } from '../core/operating.js'
 import type { LocalWorkers } from '../core/reserve.js'
-import type { JobTracer } from '../core/tracer.js'
+import type { ClientDeps, ClientSettings } from './client-deps.js'
 import { type EnqueueEntries, type EnqueueManyOptions, type EnqueueTogetherOptions, ManyCalls } from './enqueue-many.js'
 import type { EnqueueOptions } from './enqueue-options.js'
 import { EnqueueReports, tracedTarget } from './enqueue-reports.js'
 import { FullWaits } from './full-waits.js'
 import { GroupCommit } from './group-commit.js'
+import { acceptOne, type JobHandle, withOutput } from './job-handle.js'
 import { KeyedGroupCommit } from './keyed-group-commit.js'
-import { OperatorCalls, type OperatorCallsDeps } from './operator-calls.js'
-import { acceptOne, type EnqueueResult, type JobTarget, type Preparation, prepareJob } from './prepare.js'
-import { type WaitOptions, Waits } from './wait.js'
-
-/** What a client needs. */
-export interface ClientDeps extends Omit<OperatorCallsDeps, 'payloadBytesMax' | 'nextId' | 'enqueue'> {
-  readonly workers: LocalWorkers
-  /** Counts what is enqueued here. */
-  readonly tally?: TallySink
-  readonly tracer?: JobTracer | null
-}
-
-/** A client's settings, complete. */
-export interface ClientSettings {
-  readonly payloadBytesMax: number
-  readonly enqueueTimeoutMs: number
-  readonly bufferJobsMax: number
-}
+import { OperatorCalls } from './operator-calls.js'
+import { PartGroups } from './part-groups.js'
+import { type JobTarget, type Preparation, prepareJob } from './prepare.js'
+import { type TypedWaitOptions, type WaitOptions, Waits } from './wait.js'
 
 /** The most bytes of payload that may wait for a flush. */
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024
@@ -39,8 +25,10 @@ const BUFFER_BYTES_MAX = 64 * 1024 * 1024
 export class Client extends OperatorCalls {
   readonly #deps: ClientDeps
   readonly #preparation: Preparation
-  readonly #group: GroupCommit<EnqueueResult>
-  readonly #keyedGroup: KeyedGroupCommit<EnqueueResult>
+  readonly #group: GroupCommit<JobHandle>
+  readonly #keyedGroup: KeyedGroupCommit<JobHandle>
+  /** The groups of a store that keeps queues apart. */
+  readonly #partGroups: PartGroups<JobHandle> | null
   readonly #many: ManyCalls
   readonly #reports: EnqueueReports
   readonly #waits: Waits
@@ -49,8 +37,10 @@ export class Client extends OperatorCalls {
   constructor(deps: ClientDeps, settings: ClientSettings) {
     const { store, ports, events, time } = deps
     const { payloadBytesMax, bufferJobsMax } = settings
-    const nextId = idMaker(() => time.nowMs(), ports.random)
-    super({ ...deps, payloadBytesMax, nextId, enqueue: (job) => this.#group.enqueue([job]) })
+    const makeId = idMaker(() => time.nowMs(), ports.random)
+    const { parts } = store
+    const nextId = parts === undefined ? makeId : (queue: string) => parts.mark(makeId(), queue)
+    super({ ...deps, payloadBytesMax, nextId: makeId, enqueue: (job) => this.#groupOf(job).enqueue([job]) })
     this.#deps = deps
     this.#preparation = { nextId, payloadBytesMax, trace: null }
     this.#reports = new EnqueueReports(deps)
@@ -64,19 +54,31 @@ export class Client extends OperatorCalls {
       timeoutMs: settings.enqueueTimeoutMs,
     }
     const common = { store, ports, emit: events.emit }
-    this.#full = new FullWaits({ store, ports, reports: this.#reports })
+    this.#waits = new Waits({ store, ports, events })
+    this.#full = new FullWaits({ store, ports, reports: this.#reports, wait: this.#waitFor })
     const accept = ([job]: readonly NewJob[], [answer]: readonly Enqueued[]) => this.#full.accept(job!, answer!)
-    this.#group = new GroupCommit({ ...common, accept, workers: deps.workers }, options)
+    const plain = () => new GroupCommit({ ...common, accept, workers: deps.workers }, options)
+    this.#group = plain()
     // A job with a key or parents may have to wait for other jobs. Such jobs have a group of their own, so that plain jobs never wait.
     const workers: LocalWorkers = { ...deps.workers, claimInFlight: () => null, reserve: () => null }
-    this.#keyedGroup = new KeyedGroupCommit({ ...common, accept, workers }, options)
+    const keyed = () => new KeyedGroupCommit({ ...common, accept, workers }, options)
+    this.#keyedGroup = keyed()
+    this.#partGroups = parts === undefined ? null : new PartGroups(parts, { plain, keyed })
     const { tracer = null } = deps
     const open = () => void this.open()
     this.#many = new ManyCalls(
-      { ...common, workers, time, tracer, open, preparation: this.#preparation, reports: this.#reports },
+      {
+        ...common,
+        workers,
+        time,
+        tracer,
+        open,
+        wait: this.#waitFor,
+        preparation: this.#preparation,
+        reports: this.#reports,
+      },
       options,
     )
-    this.#waits = new Waits({ store, ports, events })
   }
 
   /**
@@ -84,18 +86,19 @@ export class Client extends OperatorCalls {
    * id is that of the job that has it. Raises `invalid_option`, `invalid_payload`, `payload_too_large`, `unknown_parent`,
    * `buffer_full`, or `store_unavailable` when the store did not answer in time.
    */
-  enqueue<Input>(
-    definition: JobDefinition<Input, unknown>,
-    payload: NoInfer<Input>,
+  enqueue<Payload, Result>(
+    definition: JobDefinition<Payload, unknown, Result, unknown>,
+    payload: NoInfer<Payload>,
     options?: EnqueueOptions,
-  ): Promise<EnqueueResult>
-  enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult>
-  enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<EnqueueResult> {
+  ): Promise<JobHandle<Result>>
+  enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<JobHandle>
+  enqueue(target: JobTarget, payload?: unknown, options?: EnqueueOptions): Promise<JobHandle> {
     const { tracer } = this.#deps
-    if (!tracer) return this.#enqueueOne(this.#preparation, target, payload, options)
-    return tracer.enqueue(tracedTarget(target, 1, options?.queue), (trace) =>
+    if (!tracer) return withOutput(target, this.#enqueueOne(this.#preparation, target, payload, options))
+    const sent = tracer.enqueue(tracedTarget(target, 1, options?.queue), (trace) =>
       this.#enqueueOne({ ...this.#preparation, trace }, target, payload, options),
     )
+    return withOutput(target, sent)
   }
 
   #enqueueOne(
@@ -103,7 +106,7 @@ export class Client extends OperatorCalls {
     target: JobTarget,
     payload: unknown,
     options: EnqueueOptions | undefined,
-  ): Promise<EnqueueResult> {
+  ): Promise<JobHandle> {
     // Not an async function: that would add a promise to each enqueue.
     try {
       this.open()
@@ -117,20 +120,22 @@ export class Client extends OperatorCalls {
     }
   }
 
-  #sendOne(job: NewJob, options: EnqueueOptions | undefined, startedMs: number | null): Promise<EnqueueResult> {
+  #sendOne(job: NewJob, options: EnqueueOptions | undefined, startedMs: number | null): Promise<JobHandle> {
     if (options !== undefined) this.#full.note(job, options)
     const sent =
       options?.tx === undefined ? this.#groupOf(job).enqueue([job], options?.signal) : this.#writeInside(job, options)
     return startedMs === null ? sent : sent.then((result) => this.#reports.answered([job], [result], startedMs)[0]!)
   }
 
-  #groupOf({ idempotencyKey, after }: NewJob): GroupCommit<EnqueueResult> {
-    return idempotencyKey === null && after.length === 0 ? this.#group : this.#keyedGroup
+  #groupOf({ queue, idempotencyKey, after }: NewJob): GroupCommit<JobHandle> {
+    const isPlain = idempotencyKey === null && after.length === 0
+    if (this.#partGroups !== null) return this.#partGroups.of(queue, isPlain)
+    return isPlain ? this.#group : this.#keyedGroup
   }
 
-  async #writeInside(job: NewJob, { tx, signal }: EnqueueOptions): Promise<EnqueueResult> {
+  async #writeInside(job: NewJob, { tx, signal }: EnqueueOptions): Promise<JobHandle> {
     const [answer] = await this.#many.write({ jobs: [job], tx, signal })
-    return this.#reports.written(job, acceptOne(this.#reports.refused(answer!)))
+    return this.#reports.written(job, acceptOne(this.#reports.refused(answer!), this.#waitFor))
   }
 
   /**
@@ -138,35 +143,38 @@ export class Client extends OperatorCalls {
    * nothing was written, with one exception: `unknown_parent` leaves out just the jobs whose parent does not exist, and
    * its details list the others.
    */
-  enqueueMany<Input>(
-    definition: JobDefinition<Input, unknown>,
-    payloads: readonly NoInfer<Input>[],
+  enqueueMany<Payload, Result>(
+    definition: JobDefinition<Payload, unknown, Result, unknown>,
+    payloads: readonly NoInfer<Payload>[],
     options?: EnqueueManyOptions,
-  ): Promise<readonly EnqueueResult[]>
-  enqueueMany(
-    type: string,
-    payloads: readonly unknown[],
-    options?: EnqueueManyOptions,
-  ): Promise<readonly EnqueueResult[]>
+  ): Promise<readonly JobHandle<Result>[]>
+  enqueueMany(type: string, payloads: readonly unknown[], options?: EnqueueManyOptions): Promise<readonly JobHandle[]>
   enqueueMany<const Inputs extends readonly unknown[]>(
     jobs: EnqueueEntries<Inputs>,
     options?: EnqueueTogetherOptions,
-  ): Promise<readonly EnqueueResult[]>
+  ): Promise<readonly JobHandle[]>
   enqueueMany(
     first: JobTarget | EnqueueEntries<readonly unknown[]>,
     second?: readonly unknown[] | EnqueueTogetherOptions,
     third?: EnqueueManyOptions,
-  ): Promise<readonly EnqueueResult[]> {
+  ): Promise<readonly JobHandle[]> {
     return this.#many.enqueue(first, second, third)
   }
 
   /**
    * Resolves with what the job's handler returned (null for nothing). Rejects with `job_dead`, `job_cancelled`,
-   * `job_not_found`, `wait_timeout`, `aborted` or `closed`. It cannot hang, also when the store is away.
+   * `job_not_found`, `wait_timeout`, `aborted` or `closed`. It cannot hang, also when the store is away. With `job`, its definition, the
+   * result has that one's type and is read by its output schema; `invalid_result` when it does not fit.
    */
-  async wait<Result = unknown>(id: string, options?: WaitOptions): Promise<Result> {
+  wait<Result>(id: string, options: TypedWaitOptions<Result>): Promise<Result>
+  wait<Result = unknown>(id: string, options?: WaitOptions): Promise<Result>
+  wait(id: string, options?: WaitOptions): Promise<unknown> {
+    return this.#waitFor(id, options)
+  }
+
+  readonly #waitFor = async (id: string, options?: WaitOptions): Promise<unknown> => {
     this.open()
-    return (await this.#waits.wait(id, options)) as Result
+    return this.#waits.wait(id, options)
   }
 
   /** Writes what was enqueued, ends the calls that wait with `closed`, and refuses every later call. */
@@ -174,7 +182,7 @@ export class Client extends OperatorCalls {
     this.shut()
     this.#waits.close()
     this.#full.close()
-    await Promise.all([this.#group, this.#keyedGroup, this.#many].map((group) => group.close()))
+    await Promise.all([this.#group, this.#keyedGroup, this.#many, this.#partGroups].map((group) => group?.close()))
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -9,10 +9,12 @@ import type {
   HandlerFunction,
   Isolate,
   JobDefinition,
+  JobFailure,
 } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import { ATTEMPTS_MAX, type JobLimits } from '../core/limits.js'
+import { checkResult } from '../core/result.js'
 import { type RetryOptions, resolveRetry } from '../core/retry.js'
 import { DEFINITION_FLOW_OPTIONS, type DefinitionFlowOptions, resolveDefinitionFlow } from './flow-options.js'
 
@@ -54,6 +56,11 @@ export interface JobOptions<Payload = never> extends LimitOptions, DefinitionFlo
   readonly upgrade?: Readonly<Record<number, (payload: never) => unknown>>
   /** Says whether an error is worth another attempt. Default: every one is. */
   readonly retryable?: (error: unknown) => boolean
+  /** Called in the worker's process after an attempt that failed and will be retried. It changes nothing; what it throws is reported as
+   *  the event `hook.failed`. Not called when the worker was lost with the job. */
+  readonly onRetry?: (failure: JobFailure) => unknown
+  /** The same after an attempt that left the job dead. */
+  readonly onDead?: (failure: JobFailure) => unknown
   /** Runs its handler apart from the worker: in a child process, or in a thread, which costs less and shares the process. The worker must be
    *  given the `module` its handlers are in. Default: where the worker runs the others. */
   readonly isolate?: Isolate
@@ -67,9 +74,16 @@ export interface CheckedJobOptions<Schema extends StandardSchemaV1>
   readonly input: Schema
 }
 
+/** The options of a definition whose result is checked. */
+export interface OutputOptions<Output extends StandardSchemaV1> {
+  /** Any Standard Schema. What the handler returns is checked against it, as it would be stored, and an attempt whose result does not
+   *  fit fails with `invalid_result`. Its input is what the handler returns and what is stored, its output is what `wait()` gives. */
+  readonly output: Output
+}
+
 const KNOWN = [
-  ...['input', 'queue', 'priority', ...LIMIT_OPTIONS, ...DEFINITION_FLOW_OPTIONS],
-  ...['tags', 'version', 'upgrade', 'retryable', 'isolate'],
+  ...['input', 'output', 'queue', 'priority', ...LIMIT_OPTIONS, ...DEFINITION_FLOW_OPTIONS],
+  ...['tags', 'version', 'upgrade', 'retryable', 'isolate', 'onRetry', 'onDead'],
 ]
 
 /**
@@ -77,19 +91,28 @@ const KNOWN = [
  *
  * @example
  * const sendEmail = defineJob('send_email', { input: z.object({ to: z.email() }), queue: 'email', maxAttempts: 10 })
- * const resize = defineJob<{ image: string }>('resize')
+ * const resize = defineJob<{ image: string }, { width: number }>('resize')
  */
+export function defineJob<Schema extends StandardSchemaV1, Output extends StandardSchemaV1>(
+  type: string,
+  options: CheckedJobOptions<Schema> & OutputOptions<Output>,
+): JobDefinition<
+  StandardSchemaV1.InferInput<Schema>,
+  StandardSchemaV1.InferOutput<Schema>,
+  StandardSchemaV1.InferOutput<Output>,
+  StandardSchemaV1.InferInput<Output>
+>
 export function defineJob<Schema extends StandardSchemaV1>(
   type: string,
-  options: CheckedJobOptions<Schema>,
+  options: CheckedJobOptions<Schema> & { readonly output?: undefined },
 ): JobDefinition<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>>
-export function defineJob<Payload = unknown>(
+export function defineJob<Payload = unknown, Result = unknown, Returned = Result>(
   type: string,
-  options?: JobOptions<Payload>,
-): JobDefinition<Payload, Payload>
+  options?: JobOptions<Payload> & { readonly output?: StandardSchemaV1<Returned, Result> },
+): JobDefinition<Payload, Payload, Result, Returned>
 export function defineJob(
   type: string,
-  options: JobOptions & { readonly input?: StandardSchemaV1 } = {},
+  options: JobOptions & { readonly input?: StandardSchemaV1; readonly output?: StandardSchemaV1 | undefined } = {},
 ): JobDefinition {
   checkName('type', type)
   checkKeys(`the definition of "${type}"`, options, KNOWN)
@@ -102,6 +125,9 @@ export function defineJob(
     retryable,
     isolate,
     input,
+    output,
+    onRetry,
+    onDead,
   } = options
   const definition: JobDefinition = {
     type,
@@ -109,11 +135,14 @@ export function defineJob(
     priority: checkPriority(priority),
     limits: resolveLimitOptions(options),
     tags: checkTags(tags),
-    schema: input === undefined ? null : checkSchema(type, input),
+    schema: input === undefined ? null : checkSchema(`input of "${type}"`, input),
+    output: output === undefined ? null : checkSchema(`output of "${type}"`, output),
     version: checkWhole('version', version, 1, VERSION_MAX),
     // After the version, which it counts up to.
     upgrades: checkUpgrades(type, version, upgrade),
     retryable: retryable === undefined ? null : checkFunction(`retryable of "${type}"`, retryable),
+    onRetry: onRetry === undefined ? null : checkFunction(`onRetry of "${type}"`, onRetry),
+    onDead: onDead === undefined ? null : checkFunction(`onDead of "${type}"`, onDead),
     isolate: isolate === undefined ? null : checkChoice('isolate', isolate, ['process', 'thread']),
     flow: resolveDefinitionFlow(type, options),
     handle: (run) => bind(definition, run),
@@ -142,14 +171,14 @@ export function checkPriority(value: unknown): number {
   return checkWhole('priority', value, PRIORITY_MIN, PRIORITY_MAX)
 }
 
-function checkSchema(type: string, schema: unknown): StandardSchemaV1 {
+function checkSchema(what: string, schema: unknown): StandardSchemaV1 {
   // Some libraries make schemas that are functions.
   const isCarrier = (typeof schema === 'object' && schema !== null) || typeof schema === 'function'
   const standard = isCarrier ? (schema as Partial<StandardSchemaV1>)['~standard'] : undefined
   if (standard?.version === 1 && typeof standard.validate === 'function') return schema as StandardSchemaV1
   throw new HoldfastError(
     'invalid_option',
-    `input of "${type}" must be a Standard Schema (zod, valibot, arktype, …), got ${show(schema)}`,
+    `${what} must be a Standard Schema (zod, valibot, arktype, …), got ${show(schema)}`,
   )
 }
 
@@ -180,7 +209,12 @@ function checkWithoutGaps(type: string, version: number, steps: ReadonlyMap<numb
 }
 
 function bind<Payload>(definition: JobDefinition, run: HandlerFunction<Payload>): Handler {
-  return Object.freeze({ definition, run: checkFunction(`the handler of "${definition.type}"`, run) })
+  const checked = checkFunction(`the handler of "${definition.type}"`, run)
+  if (definition.output === null) return Object.freeze({ definition, run: checked })
+  // Around the handler, so that it holds in child processes too and costs those nothing that check no result.
+  const withResult: HandlerFunction<Payload> = async (payload, ctx) =>
+    checkResult(definition, await checked(payload, ctx))
+  return Object.freeze({ definition, run: withResult })
 }
 
 const BATCH_MAX = 1_000
@@ -194,7 +228,7 @@ function bindBatch<Payload>(definition: JobDefinition, options: BatchOptions, ru
     max: checkWhole(`${what}: max`, max, 1, BATCH_MAX),
     lingerMs: durationMs(linger, { name: `${what}: linger`, maxMs: LINGER_MS_MAX }),
     sameGroup: checkBoolean(`${what}: sameGroup`, sameGroup),
-    run: checkFunction(`the handler of "${definition.type}"`, run) as BatchFunction<never>,
+    run: withResults(definition, checkFunction(`the handler of "${definition.type}"`, run)) as BatchFunction<never>,
   }
   // Where nothing gathers, as in a child process, each job is a batch of its own.
   const runOne: HandlerFunction<never> = async (payload, ctx) => {
@@ -206,6 +240,18 @@ function bindBatch<Payload>(definition: JobDefinition, options: BatchOptions, ru
     return results[0]
   }
   return Object.freeze({ definition, run: runOne, batch: Object.freeze(batch) })
+}
+
+/** A batch handler whose results are checked; one that does not fit fails its own job alone. */
+function withResults<Payload>(definition: JobDefinition, run: BatchFunction<Payload>): BatchFunction<Payload> {
+  if (definition.output === null) return run
+  return async (jobs) => {
+    const results: unknown = await run(jobs)
+    if (!Array.isArray(results)) return results
+    const check = (result: unknown) =>
+      result instanceof Error ? result : checkResult(definition, result).catch((error: Error) => error)
+    return Promise.all(results.map(check))
+  }
 }
 
 function checkFunction<Checked>(what: string, value: Checked): Checked {

@@ -15,9 +15,10 @@ import type { JobTracer } from '../core/tracer.js'
 import { aborted, gaveUp } from './enqueue-errors.js'
 import { checkSignal, checkTx, type EnqueueOptions } from './enqueue-options.js'
 import { type EnqueueReports, tracedTarget } from './enqueue-reports.js'
+import { type EnqueueResult, JobHandle, type Wait } from './job-handle.js'
 import { KEY_OPTIONS } from './key-options.js'
 import { KeyedGroupCommit, type KeyedGroupCommitOptions } from './keyed-group-commit.js'
-import { type EnqueueResult, type JobTarget, type Preparation, prepareJob } from './prepare.js'
+import { type JobTarget, type Preparation, prepareJob } from './prepare.js'
 import type { StoreTime } from './store-time.js'
 
 /** The most bytes of payload one call takes. */
@@ -157,13 +158,13 @@ function tooLarge(index: number): HoldfastError {
  * The answers in order. Raises what flow control refuses, or `unknown_parent` when a job comes after one that does not exist; the others of the call
  * are written all the same (without `tx`, or once it commits), so the error's details list both.
  */
-function acceptMany(answers: readonly Enqueued[]): readonly EnqueueResult[] {
+function acceptMany(answers: readonly Enqueued[], wait: Wait): readonly JobHandle[] {
   const unknown = answers.flatMap((answer, index) =>
     'unknownParent' in answer ? [{ index, id: answer.id, parent: answer.unknownParent }] : [],
   )
   const refused = answers.findIndex((answer) => 'refused' in answer)
   if (refused !== -1) throw refusedMany(answers, refused)
-  if (unknown.length === 0) return answers as readonly EnqueueResult[]
+  if (unknown.length === 0) return answers.map((answer) => new JobHandle(answer as EnqueueResult, wait))
   const { index, parent } = unknown[0]!
   const others = unknown.length === 1 ? '' : ` and ${unknown.length - 1} more like it`
   throw new HoldfastError(
@@ -171,6 +172,19 @@ function acceptMany(answers: readonly Enqueued[]): readonly EnqueueResult[] {
     `job ${index} of enqueueMany${others} was not enqueued: it comes after job ${parent}, which does not exist; the other ${answers.length - unknown.length} were enqueued, see details.enqueued`,
     { details: { unknown, enqueued: answers.filter((answer) => !('unknownParent' in answer)) } },
   )
+}
+
+/** Jobs whose results are read by the output schemas of their definitions, where those have one. */
+function withOutputs(
+  first: JobTarget | EnqueueEntries<readonly unknown[]>,
+  handles: readonly JobHandle[],
+): readonly JobHandle[] {
+  const isMixed = Array.isArray(first)
+  if (!isMixed && !(first as JobDefinition).output) return handles
+  return handles.map((handle, index) => {
+    const target = (isMixed ? first[index][0] : first) as JobTarget
+    return typeof target === 'object' && target.output !== null ? handle.reading(target) : handle
+  })
 }
 
 function refusedMany(answers: readonly Enqueued[], index: number): HoldfastError {
@@ -191,6 +205,7 @@ interface ManyCallsDeps {
   readonly workers: LocalWorkers
   readonly time: StoreTime
   readonly tracer: JobTracer | null
+  readonly wait: Wait
   readonly preparation: Preparation
   readonly reports: EnqueueReports
   /** Raises `closed` once the client is closed. */
@@ -220,23 +235,22 @@ export class ManyCalls {
     first: JobTarget | EnqueueEntries<readonly unknown[]>,
     second: readonly unknown[] | EnqueueTogetherOptions | undefined,
     third: EnqueueManyOptions | undefined,
-  ): Promise<readonly EnqueueResult[]> {
+  ): Promise<readonly JobHandle[]> {
     const { tracer, preparation, open } = this.#deps
     open()
     const prepare = (own: Preparation) =>
       Array.isArray(first)
         ? prepareMixed(own, first, second as EnqueueTogetherOptions)
         : prepareSame(own, first as JobTarget, second, third)
-    if (tracer === null) return this.#enqueueAll(prepare(preparation))
+    const send = async (own: Preparation) => withOutputs(first, await this.#enqueueAll(prepare(own)))
+    if (tracer === null) return send(preparation)
     const count = Array.isArray(first) ? first.length : Array.isArray(second) ? second.length : 0
     const target = Array.isArray(first) ? null : (first as JobTarget)
-    return tracer.enqueue(tracedTarget(target, count, third?.queue), (trace) =>
-      this.#enqueueAll(prepare({ ...preparation, trace })),
-    )
+    return tracer.enqueue(tracedTarget(target, count, third?.queue), (trace) => send({ ...preparation, trace }))
   }
 
-  async #enqueueAll(prepared: Promise<Many>): Promise<readonly EnqueueResult[]> {
-    const { ports, open, time, reports } = this.#deps
+  async #enqueueAll(prepared: Promise<Many>): Promise<readonly JobHandle[]> {
+    const { ports, open, time, reports, wait } = this.#deps
     const startedMs = ports.clock.monotonic()
     const many = await prepared
     // It may have been closed meanwhile.
@@ -244,7 +258,7 @@ export class ManyCalls {
     if (many.jobs.length === 0) return []
     const answers = await this.write(many)
     for (const answer of answers) reports.refused(answer)
-    const results = acceptMany(answers)
+    const results = acceptMany(answers, wait)
     time.refresh()
     for (const [index, job] of many.jobs.entries()) reports.written(job, results[index]!)
     return reports.answered(many.jobs, results, startedMs)

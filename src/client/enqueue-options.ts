@@ -5,6 +5,7 @@ import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import type { Queryable } from '../core/job-store.js'
+import { checkKeptName } from '../core/kept/kept.js'
 import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
 import { FLOW_OPTIONS, type FlowOptions } from './flow-options.js'
 import { type JobKeyOptions, KEY_OPTIONS, resolveKeyOptions } from './key-options.js'
@@ -22,6 +23,9 @@ export interface EnqueueOptions extends LimitOptions, FlowOptions, JobKeyOptions
   readonly runAt?: Date | string
   /** Not before this long from now, by the store's clock. Not together with `runAt`. */
   readonly delay?: Duration
+  /** When its first attempt has to begin at the latest, by the store's clock: after that the job is dead, expired, instead of run. It does not
+   *  count for retries. Default: any time. */
+  readonly startBy?: Date | string
   /** The id, or up to 100 ids, of jobs it comes after: it waits, blocked, until all of them have finished. */
   readonly after?: string | readonly string[]
   /** What happens when one of those dies or is cancelled: this one is cancelled too (the default), or runs all the same. */
@@ -31,6 +35,11 @@ export interface EnqueueOptions extends LimitOptions, FlowOptions, JobKeyOptions
   /** The W3C trace context it belongs to, `00-<trace>-<span>-<flags>`, kept with the job. Default: what the connection's
    *  tracer gives, or none. For those who pass on what they were sent, as the HTTP API does. */
   readonly traceparent?: string
+  /** The job whose handler enqueues this one, kept with it. `ctx.enqueue` sets it. */
+  readonly enqueuedBy?: string
+  /** With `enqueuedBy`, as in `ctx.enqueue`: the name of the job among those that job enqueued. Its id is made from both, so enqueueing it again
+   *  changes nothing. `ctx.waitForChildren()` waits for such jobs. */
+  readonly child?: string
   /** The caller's own transaction: the job exists exactly if that commits. Call `wake(queue)` after the commit to have it
    *  started immediately instead of at the next look. */
   readonly tx?: Queryable
@@ -49,6 +58,7 @@ const KNOWN = [
   'priority',
   'runAt',
   'delay',
+  'startBy',
   ...LIMIT_OPTIONS,
   ...FLOW_OPTIONS,
   ...KEY_OPTIONS,
@@ -57,6 +67,8 @@ const KNOWN = [
   'onParentDead',
   'tags',
   'traceparent',
+  'enqueuedBy',
+  'child',
   'tx',
   'signal',
 ]
@@ -67,6 +79,7 @@ export function withOptions(terms: JobTerms, options: EnqueueOptions): JobTerms 
   checkTx(options.tx)
   checkSignal(options.signal)
   checkOnFull(options)
+  checkChild(options)
   const key = resolveKeyOptions(options)
   if (key.replace !== undefined) checkReplaceable(options)
   return {
@@ -74,7 +87,7 @@ export function withOptions(terms: JobTerms, options: EnqueueOptions): JobTerms 
     queue: options.queue === undefined ? terms.queue : checkName('queue', options.queue),
     priority: options.priority === undefined ? terms.priority : checkPriority(options.priority),
     when: resolveWhen(options),
-    limits: { ...terms.limits, ...resolveLimitOptions(options) },
+    limits: { ...terms.limits, ...resolveLimitOptions(options), ...resolveStartBy(options) },
     ...key,
     after: resolveParents(options.after),
     onParentDead:
@@ -82,6 +95,7 @@ export function withOptions(terms: JobTerms, options: EnqueueOptions): JobTerms 
         ? terms.onParentDead
         : checkChoice('onParentDead', options.onParentDead, ['cancel', 'run']),
     tags: options.tags === undefined ? terms.tags : checkTags([...terms.tags, ...checkTags(options.tags)]),
+    ...(options.enqueuedBy === undefined ? {} : { enqueuedBy: checkId('enqueuedBy', options.enqueuedBy) }),
   }
 }
 
@@ -112,6 +126,26 @@ function resolveWhen({ runAt, delay }: EnqueueOptions): NewJob['when'] {
   if (runAt !== undefined) return { runAtMs: checkDate('runAt', runAt).getTime() }
   if (delay !== undefined) return { delayMs: durationMs(delay, { name: 'delay' }) }
   return null
+}
+
+function resolveStartBy({ startBy }: EnqueueOptions): NewJob['limits'] {
+  return startBy === undefined ? {} : { startByMs: checkDate('startBy', startBy).getTime() }
+}
+
+function checkChild({ child, enqueuedBy, tx }: EnqueueOptions): void {
+  if (child === undefined) return
+  checkKeptName('child', child)
+  if (enqueuedBy === undefined) {
+    throw new HoldfastError(
+      'invalid_option',
+      'child is the name of a job among those of another: use it with ctx.enqueue, or with enqueuedBy',
+    )
+  }
+  if (tx === undefined) return
+  throw new HoldfastError(
+    'invalid_option',
+    'child cannot be used with tx: that the job is there would be kept before the transaction commits',
+  )
 }
 
 function checkOnFull({ onFull, tx }: EnqueueOptions): void {

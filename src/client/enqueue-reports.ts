@@ -4,10 +4,11 @@ import { NAME_LENGTH_MAX } from '../core/check.js'
 import type { FullRefusal } from '../core/flow/views.js'
 import type { Enqueued, NewJob } from '../core/job.js'
 import type { TracedEnqueue } from '../core/tracer.js'
-import type { ClientDeps } from './client.js'
+import type { ClientDeps } from './client-deps.js'
 import { DEFAULT_QUEUE } from './define-job.js'
 import { FullReports } from './full-reports.js'
-import type { EnqueueResult, JobTarget } from './prepare.js'
+import type { EnqueueResult } from './job-handle.js'
+import type { JobTarget } from './prepare.js'
 
 /** The reports of one client. */
 export class EnqueueReports {
@@ -31,7 +32,7 @@ export class EnqueueReports {
   }
 
   /** The store has answered for a job. Returns the answer. */
-  written(job: NewJob, result: EnqueueResult): EnqueueResult {
+  written<Result extends EnqueueResult>(job: NewJob, result: Result): Result {
     if (result.created) this.#deps.tally?.enqueued(job.queue, 1)
     if (result.state !== 'scheduled' || job.when === null) return result
     const delayMs = 'delayMs' in job.when ? job.when.delayMs : job.when.runAtMs - this.#deps.time.nowMs()
@@ -40,7 +41,11 @@ export class EnqueueReports {
   }
 
   /** A call is answered. Returns the answers. */
-  answered(jobs: readonly NewJob[], results: readonly EnqueueResult[], startedMs: number): readonly EnqueueResult[] {
+  answered<Result extends EnqueueResult>(
+    jobs: readonly NewJob[],
+    results: readonly Result[],
+    startedMs: number,
+  ): readonly Result[] {
     if (!this.#deps.events.isHeard) return results
     const tookMs = this.#deps.ports.clock.monotonic() - startedMs
     const answered = jobs.map(({ type, queue }, index) => {

@@ -83,9 +83,18 @@ export function resolveFlow(
 }
 
 /** Adds what few jobs have. */
-export function withFlow(job: NewJob, { replace }: Pick<NewJob, 'replace'>, flow: JobFlow | undefined): NewJob {
-  if (flow === undefined && replace === undefined) return job
-  return { ...job, ...(flow === undefined ? {} : { flow }), ...(replace === undefined ? {} : { replace }) }
+export function withFlow(
+  job: NewJob,
+  { replace, enqueuedBy }: Pick<NewJob, 'replace' | 'enqueuedBy'>,
+  flow: JobFlow | undefined,
+): NewJob {
+  if (flow === undefined && replace === undefined && enqueuedBy === undefined) return job
+  return {
+    ...job,
+    ...(flow === undefined ? {} : { flow }),
+    ...(replace === undefined ? {} : { replace }),
+    ...(enqueuedBy === undefined ? {} : { enqueuedBy }),
+  }
 }
 
 const NONE: FlowOptions = {}

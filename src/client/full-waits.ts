@@ -9,7 +9,7 @@ import type { JobStore } from '../core/job-store.js'
 import { type Ports, sleep } from '../core/ports.js'
 import { aborted } from './enqueue-errors.js'
 import { type EnqueueReports, fullOf } from './enqueue-reports.js'
-import { acceptOne, type EnqueueResult } from './prepare.js'
+import { acceptOne, type JobHandle, type Wait } from './job-handle.js'
 
 /** How long an enqueue waits for room. */
 const WAIT_MS_MAX = 30_000
@@ -25,6 +25,7 @@ interface Patience {
 interface FullWaitsDeps {
   readonly store: JobStore
   readonly ports: Ports
+  readonly wait: Wait
   readonly reports: Pick<EnqueueReports, 'written' | 'refused' | 'close'>
 }
 
@@ -45,12 +46,13 @@ export class FullWaits {
   }
 
   /** The answer for one job, or the promise of one while it waits for room. Raises what the store refused. */
-  accept(job: NewJob, answer: Enqueued): EnqueueResult | Promise<EnqueueResult> {
+  accept(job: NewJob, answer: Enqueued): JobHandle | Promise<JobHandle> {
     const full = fullOf(answer)
-    if (full === null) return this.#deps.reports.written(job, acceptOne(answer))
+    const { wait } = this.#deps
+    if (full === null) return this.#deps.reports.written(job, acceptOne(answer, wait))
     this.#deps.reports.refused(answer)
     const { onFull = full.onFull, signal } = this.#patience.get(job) ?? {}
-    return onFull === 'wait' ? this.#wait(job, full, signal) : acceptOne(answer)
+    return onFull === 'wait' ? this.#wait(job, full, signal) : acceptOne(answer, wait)
   }
 
   /** Ends every wait: the jobs that wait are not written. */
@@ -59,8 +61,8 @@ export class FullWaits {
     this.#deps.reports.close()
   }
 
-  async #wait(job: NewJob, first: FullRefusal, signal: AbortSignal | undefined): Promise<EnqueueResult> {
-    const { ports } = this.#deps
+  async #wait(job: NewJob, first: FullRefusal, signal: AbortSignal | undefined): Promise<JobHandle> {
+    const { ports, wait } = this.#deps
     const untilMs = ports.clock.monotonic() + WAIT_MS_MAX
     // A signal for each: Node.js warns of a leak when more than ten listen to one.
     const stop = AbortSignal.any(signal === undefined ? [this.#closed.signal] : [signal, this.#closed.signal])
@@ -73,7 +75,7 @@ export class FullWaits {
       if (stop.aborted) continue
       const answer = await this.#tryAgain(job)
       const again = answer === null ? full : fullOf(answer)
-      if (again === null) return this.#deps.reports.written(job, acceptOne(answer!))
+      if (again === null) return this.#deps.reports.written(job, acceptOne(answer!, wait))
       full = again
     }
   }

@@ -11,10 +11,8 @@ import { type Ports, sleep } from '../core/ports.js'
 import type { LocalWorkers } from '../core/reserve.js'
 import { CallLimits } from './call-limits.js'
 import { aborted, gaveUp } from './enqueue-errors.js'
+import { countFitting, readyFirst } from './flush.js'
 
-/** The most a flush holds, so that one statement stays short and its memory bounded. A single call may be larger. */
-const FLUSH_JOBS_MAX = 1_000
-const FLUSH_BYTES_MAX = 8 * 1024 * 1024
 /** Calls that have ended are dropped once they outnumber those that wait by this many. */
 const ENDED_MAX = 1_000
 // From this many calls on: callers that resolve together call again together, and two half-batches keep client and server busy.
@@ -324,25 +322,4 @@ export class GroupCommit<Result> {
   #nowMs(): number {
     return this.deps.ports.clock.monotonic()
   }
-}
-
-/** How many of the first `most` calls fit into one flush. The first one fits, however large it is. */
-export function countFitting(calls: readonly Pick<Call<never>, 'jobs' | 'bytes'>[], most: number): number {
-  let jobs = 0
-  let bytes = 0
-  let count = 0
-  for (; count < most; count++) {
-    const call = calls[count]!
-    jobs += call.jobs.length
-    bytes += call.bytes
-    if (count > 0 && (jobs > FLUSH_JOBS_MAX || bytes > FLUSH_BYTES_MAX)) break
-  }
-  return count
-}
-
-/** Calls with a time go last: a worker can claim only the first jobs as they are written, and only those that are ready. */
-function readyFirst<Result>(calls: readonly Call<Result>[]): readonly Call<Result>[] {
-  const isReady = ({ jobs }: Call<Result>) => jobs[0]!.when === null
-  if (calls.every(isReady)) return calls
-  return [...calls.filter(isReady), ...calls.filter((call) => !isReady(call))]
 }

@@ -1,17 +1,20 @@
 // What operators do to jobs and queues, and how they look at them: checked arguments in, the store's word out.
 
 import { checkDate, checkId, checkKeys, checkText, checkWhole } from '../core/check.js'
+import type { JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, invalidOption } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
 import { QUEUE_FLOW_OPTIONS, type QueueFlowOptions, resolveQueueFlow } from '../core/flow/resolve.js'
 import type { JobFilter } from '../core/job-filter.js'
+import type { JobStore } from '../core/job-store.js'
 import { encodePayload } from '../core/json.js'
 import { type JobChanges, type Missing, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
 import { isFinished, type JobState } from '../core/states.js'
 import type { QueueSettings } from '../core/views.js'
 import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
 import { type FilterOptions, resolveFilter } from './filter-options.js'
+import { encodeChecked, startingTerms } from './prepare.js'
 
 const BY_LENGTH_MAX = 200
 const REQUEUE_LIMIT_DEFAULT = 1_000
@@ -130,8 +133,17 @@ export interface UpdateOptions {
   readonly runAt?: Date | string | null
   /** A new time, this long from now. Not together with `runAt`. */
   readonly delay?: Duration
-  /** Replaces the payload; of the version the job was enqueued with, and not checked until the job runs. */
+  /** Replaces the payload; of the version the job was enqueued with. Without `job` it is not checked until the job runs. */
   readonly payload?: unknown
+  /** The job's definition, which the payload is checked against. Raises `wrong_state` for a job of another type, or one that was
+   *  enqueued with another version of the definition. */
+  readonly job?: JobDefinition
+}
+
+/** Changing a job whose definition says what its payload is. */
+export interface TypedUpdateOptions<Payload> extends Omit<UpdateOptions, 'job' | 'payload'> {
+  readonly job: JobDefinition<Payload, unknown, unknown, unknown>
+  readonly payload?: NoInfer<Payload>
 }
 
 /** Where the job stands after a change. */
@@ -143,14 +155,15 @@ export interface Updated {
 }
 
 export async function update(
-  store: OperatorStore,
+  store: OperatorStore & Pick<JobStore, 'get'>,
   id: string,
   changes: UpdateOptions,
   { by, payloadBytesMax }: { readonly by: string; readonly payloadBytesMax: number },
 ): Promise<Updated> {
   checkId('id', id)
-  checkKeys('update', changes, ['priority', 'runAt', 'delay', 'payload'])
-  if (Object.values(changes).every((change) => change === undefined)) {
+  checkKeys('update', changes, ['priority', 'runAt', 'delay', 'payload', 'job'])
+  const { job, ...others } = changes
+  if (Object.values(others).every((change) => change === undefined)) {
     throw invalidOption('update needs something to change: priority, runAt, delay or payload')
   }
   if (changes.runAt !== undefined && changes.delay !== undefined) {
@@ -158,7 +171,7 @@ export async function update(
   }
   const checked: JobChanges = {
     ...(changes.priority === undefined ? {} : { priority: checkPriority(changes.priority) }),
-    ...(changes.payload === undefined ? {} : { payload: encodePayload(id, changes.payload, payloadBytesMax) }),
+    ...(changes.payload === undefined ? {} : { payload: await encodeUpdate(store, id, changes, payloadBytesMax) }),
   }
   const timed = changes.runAt !== undefined || changes.delay !== undefined
   const nowMs = timed ? await store.now() : 0
@@ -168,6 +181,26 @@ export async function update(
     throw refusal(result, { verb: 'changed', only: 'a job that waits (blocked, scheduled, ready, retrying) can be' })
   }
   return { id, state: result.state, dueInMs: timed ? Math.max(0, (runAtMs ?? nowMs) - nowMs) : null }
+}
+
+/** The new payload as JSON text, checked against the definition where one is given. */
+async function encodeUpdate(
+  store: OperatorStore & Pick<JobStore, 'get'>,
+  id: string,
+  { job, payload }: UpdateOptions,
+  payloadBytesMax: number,
+): Promise<string> {
+  if (job === undefined) return encodePayload(id, payload, payloadBytesMax)
+  const { type, version } = startingTerms(job)
+  const text = await encodeChecked(job, payload, payloadBytesMax)
+  // Neither ever changes, so the job may go on meanwhile.
+  const known = await store.get(id)
+  if (known === null || (known.type === type && known.version === version)) return text
+  throw new HoldfastError(
+    'wrong_state',
+    `job ${id} cannot take a payload of "${type}" at version ${version}: it is of "${known.type}" at version ${known.version}`,
+    { details: { id, type: known.type, version: known.version } },
+  )
 }
 
 function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | null {

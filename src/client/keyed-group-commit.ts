@@ -6,7 +6,8 @@ import { HoldfastError } from '../core/errors.js'
 import { heldIn, heldKeys, keyName } from '../core/held-keys.js'
 import type { Enqueued, NewJob } from '../core/job.js'
 import { sleep } from '../core/ports.js'
-import { type Call, countFitting, GroupCommit, type GroupCommitDeps, type GroupCommitOptions } from './group-commit.js'
+import { countFitting } from './flush.js'
+import { type Call, GroupCommit, type GroupCommitDeps, type GroupCommitOptions } from './group-commit.js'
 
 /** How long after one round the next begins. A caller that waits for a key learns the result about that late. */
 const PAUSE_MS = 100

@@ -10,22 +10,40 @@ import type { GroupOverrideOptions, NamedLimitOptions } from '../core/flow/resol
 import type { LimitView, StoppedGroup, TrackView } from '../core/flow/views.js'
 import type { NewJob } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
-import type { ApiKey, AuditPage, BulkView, CountResult, DeadGroup, Overview, SeriesPoint } from '../core/operating.js'
+import type { OutputChunk } from '../core/kept/kept.js'
+import type {
+  ApiKey,
+  AuditPage,
+  BulkView,
+  CountResult,
+  DeadGroup,
+  Overview,
+  SeriesPoint,
+  TallySink,
+} from '../core/operating.js'
 import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
 import type { Ports } from '../core/ports.js'
 import type { JobView, QueueStats, QueueView, WorkerView } from '../core/views.js'
 import { type ApplyFlowOptions, applyFlow, type FlowApplied, readFlow } from './apply-flow.js'
+import * as backfills from './backfill.js'
 import * as bulk from './bulk.js'
+import * as effects from './doubtful.js'
+import { type EventsOptions, iterateEvents } from './event-iterator.js'
 import type { Events } from './events.js'
 import * as flow from './flow-calls.js'
 import type { FlowDocument } from './flow-document.js'
 import * as actions from './job-actions.js'
+import type { EnqueueResult } from './job-handle.js'
 import * as keys from './keys.js'
 import { KeyCache } from './keys.js'
 import * as look from './look.js'
-import type { EnqueueResult } from './prepare.js'
+import { type EventName, type EventNamed, listenByName } from './named-events.js'
+import * as output from './read-output.js'
+import { RemoteWork } from './remote-work.js'
+import { runAgain } from './run-again.js'
 import * as schedules from './schedules.js'
 import { SharedCounts } from './shared-counts.js'
+import * as signals from './signals.js'
 import type { StoreTime } from './store-time.js'
 
 /** What these calls stand on. */
@@ -34,6 +52,8 @@ export interface OperatorCallsDeps {
   readonly ports: Ports
   readonly events: Events
   readonly time: StoreTime
+  /** Counts what ends here. */
+  readonly tally?: TallySink
   readonly payloadBytesMax: number
   nextId(): string
   /** Enqueues a job that is complete. */
@@ -51,6 +71,7 @@ export class OperatorCalls {
   readonly #deps: OperatorCallsDeps
   readonly #keys: KeyCache
   readonly #counts: SharedCounts
+  #remoteWork: RemoteWork | null = null
   #isClosed = false
 
   constructor(deps: OperatorCallsDeps) {
@@ -65,18 +86,66 @@ export class OperatorCalls {
     return this.#deps.store
   }
 
+  /** The newest ticks of a schedule that made a job, newest first, as long as their jobs are kept. */
+  async ticks(name: string, options?: backfills.TicksOptions): Promise<readonly backfills.TickView[]> {
+    return backfills.ticks(this.open(), name, options)
+  }
+
+  /** Makes a job for each tick of a range that has none; with `dryRun` only says which. Raises `invalid_option` beyond 1,000 ticks. */
+  async backfill(name: string, options: backfills.BackfillOptions): Promise<backfills.Backfilled> {
+    const { nextId, enqueue } = this.#deps
+    return backfills.backfill({ store: this.open(), nextId, enqueue }, name, options)
+  }
+
+  /** Enqueues a new job like one that has finished: type, queue, payload, priority, tags, group and limits. Recorded in the audit log. Raises
+   *  `job_not_found`, and `wrong_state` for a job that has not finished. */
+  async runAgain(id: string, options?: actions.ByOption): Promise<EnqueueResult> {
+    const { nextId, enqueue } = this.#deps
+    return runAgain({ store: this.open(), nextId, enqueue }, id, options)
+  }
+
+  /** What servers do for workers over HTTP. */
+  get remoteWork(): RemoteWork {
+    const store = this.open()
+    const { ports, tally, time } = this.#deps
+    this.#remoteWork ??= new RemoteWork({ store, ports, tally, nowMs: () => time.nowMs() })
+    return this.#remoteWork
+  }
+
+  /** Answers every claim that waits for jobs. */
+  endRemoteWaits(): void {
+    this.#remoteWork?.close()
+  }
+
   /** Refuses every later call. */
   protected shut(): void {
     this.#isClosed = true
   }
 
-  /** Calls `listener` for what happens in this process from now on. Returns the function that ends it. */
-  on(listener: Emit): () => void {
+  /** Calls `listener` for what happens in this process from now on: for everything, or for the events of these names. Beside the events
+   *  there are four names about what became of a job: `job.succeeded`, `job.cancelled`, `job.retrying` and `job.dead`, the last two with
+   *  the error. Returns the function that ends it. */
+  on(listener: Emit): () => void
+  on<Name extends EventName>(names: Name | readonly Name[], listener: (event: EventNamed<Name>) => void): () => void
+  on<Name extends EventName>(
+    first: Emit | Name | readonly Name[],
+    second?: (event: EventNamed<Name>) => void,
+  ): () => void {
+    if (typeof first === 'string' || Array.isArray(first)) {
+      return listenByName(this.#deps.events, first as Name | readonly Name[], second!)
+    }
+    const listener = first as Emit
     if (typeof listener !== 'function') {
       throw invalidOption('a listener must be a function', listener)
     }
     this.#deps.events.on(listener)
     return () => this.off(listener)
+  }
+
+  /** The events of this process from now on, as an async iterator that ends with its signal, or when its loop is left. */
+  events<Name extends EventName>(options: EventsOptions<Name>): AsyncIterableIterator<EventNamed<Name>> {
+    this.open()
+    return iterateEvents(this.#deps.events, options)
   }
 
   off(listener: Emit): void {
@@ -120,6 +189,30 @@ export class OperatorCalls {
     return look.explain(this.open(), id, options)
   }
 
+  /** Sends a signal to a job that waits for it with `ctx.waitFor`, or will: until then it is kept. `value` is any JSON value. Raises `wrong_state` for
+   *  a job that has finished, `job_not_found`, `unstorable`, `kept_full`. */
+  async signal(
+    id: string,
+    name: string,
+    value?: unknown,
+    options?: signals.SignalOptions,
+  ): Promise<signals.SignalSent> {
+    return signals.signal(this.open(), this.#deps.nextId, { id, name, value, options })
+  }
+
+  /** The output of a job, piece by piece, from `from` on: what is there, and then what comes, until the job has finished. Go on after a break with the
+   *  `next` of the last piece. Raises `job_not_found`, and what the store raises when it is away for half a minute. */
+  read(id: string, options?: output.ReadOptions): AsyncIterable<OutputChunk> {
+    this.open()
+    return output.readOutput({ store: () => this.open(), ports: this.#deps.ports }, id, options)
+  }
+
+  /** Effects of `ctx.once` in doubt: those that were begun more than once, or whose outcome is not known because the attempt was cut off. A
+   *  provider that takes idempotency keys has done each of them once; with another, look there. */
+  async doubtful(options?: effects.DoubtfulOptions): Promise<effects.DoubtfulList> {
+    return effects.doubtful(this.open(), options)
+  }
+
   /** Cancels a job: immediately while it waits; while it runs, its worker is notified and its signal fires. Raises `wrong_state`
    *  for one that has succeeded or is dead, `job_not_found`. */
   async cancel(id: string, options?: actions.ByOption): Promise<actions.Cancelled> {
@@ -145,7 +238,14 @@ export class OperatorCalls {
     return actions.discard(this.open(), id, options)
   }
 
-  /** Changes the priority, time or payload of a job that waits. Raises `wrong_state` for one that does not. */
+  /** Changes the priority, time or payload of a job that waits. Raises `wrong_state` for one that does not. With `job`, its definition, the
+   *  payload is checked: `invalid_payload`. */
+  update<Payload>(
+    id: string,
+    changes: actions.TypedUpdateOptions<Payload>,
+    options?: actions.ByOption,
+  ): Promise<actions.Updated>
+  update(id: string, changes: actions.UpdateOptions, options?: actions.ByOption): Promise<actions.Updated>
   async update(id: string, changes: actions.UpdateOptions, options?: actions.ByOption): Promise<actions.Updated> {
     const { payloadBytesMax } = this.#deps
     const by = actions.resolveBy('update', options)

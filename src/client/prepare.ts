@@ -4,11 +4,10 @@
 import { checkName } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
-import { enqueueRefused } from '../core/flow/refusals.js'
-import type { Enqueued, NewJob } from '../core/job.js'
+import type { NewJob } from '../core/job.js'
 import { encodePayload } from '../core/json.js'
 import { type Checked, checkPayload } from '../core/payload.js'
-import type { JobState } from '../core/states.js'
+import { childId } from './child-id.js'
 import { DEFAULT_QUEUE } from './define-job.js'
 import { checkTraceparent, type EnqueueOptions, type JobTerms, withOptions } from './enqueue-options.js'
 import { resolveFlow, withFlow } from './flow-options.js'
@@ -16,20 +15,9 @@ import { resolveFlow, withFlow } from './flow-options.js'
 /** What to run: a definition, or the type alone where the producer does not have the definition. */
 export type JobTarget = JobDefinition | string
 
-/** The result of an enqueue. */
-export interface EnqueueResult {
-  /** Of the new job, or of the one that has the idempotency key. */
-  readonly id: string
-  /** False when the key was taken: nothing was written, or, with `replaced`, the job that has it took this payload. */
-  readonly created: boolean
-  /** The state of that job. */
-  readonly state: JobState
-  readonly replaced?: true
-}
-
 /** What preparing needs from the client. */
 export interface Preparation {
-  nextId(): string
+  nextId(queue: string): string
   readonly payloadBytesMax: number
   /** The W3C trace context of the call, kept with its jobs; null without a tracer. */
   readonly trace: string | null
@@ -47,9 +35,10 @@ export function prepareJob(
   const terms = options === undefined ? starting : withOptions(starting, options)
   const trace = options?.traceparent === undefined ? preparation.trace : checkTraceparent(options.traceparent)
   const text = encodeChecked(target, payload, preparation.payloadBytesMax)
+  const nextId = options?.child === undefined ? preparation.nextId : () => childId(options.enqueuedBy!, options.child!)
   const flow = resolveFlow(definitionOf(target), options, payload)
-  if (typeof text === 'string') return withFlow(makeJob(preparation.nextId(), terms, text, trace), terms, flow)
-  return text.then((checked) => withFlow(makeJob(preparation.nextId(), terms, checked, trace), terms, flow))
+  if (typeof text === 'string') return withFlow(makeJob(nextId(terms.queue), terms, text, trace), terms, flow)
+  return text.then((checked) => withFlow(makeJob(nextId(terms.queue), terms, checked, trace), terms, flow))
 }
 
 // Field by field: a spread cost a quarter of an enqueue here, and made objects that the store reads more slowly.
@@ -135,19 +124,4 @@ function definitionOf(target: JobTarget): JobDefinition | null {
   if (typeof target === 'string') return null
   if (typeof target === 'object' && target !== null && typeof target.handle === 'function') return target
   throw new HoldfastError('invalid_option', `a job must be given by defineJob(…) or by its type, got ${show(target)}`)
-}
-
-/** The answer for one job; raises `unknown_parent` and what flow control refuses. */
-export function acceptOne(answer: Enqueued): EnqueueResult {
-  if ('created' in answer) return answer.claimed === undefined ? answer : withoutClaim(answer)
-  if ('refused' in answer) throw enqueueRefused(answer.id, answer.refused)
-  throw new HoldfastError(
-    'unknown_parent',
-    `job ${answer.id} was not enqueued: it comes after job ${answer.unknownParent}, which does not exist`,
-    { details: { id: answer.id, parent: answer.unknownParent } },
-  )
-}
-
-function withoutClaim({ id, created, state }: EnqueueResult): EnqueueResult {
-  return { id, created, state }
 }

@@ -1,8 +1,9 @@
 // Schedules as users see them: created or changed by name, looked at, paused, run by hand.
 
 import { checkChoice, checkKeys, checkName, checkTags, checkWhole, TAG_LENGTH_MAX, TAGS_MAX } from '../core/check.js'
-import { parseCron } from '../core/cron.js'
+import { cronText, parseCron } from '../core/cron.js'
 import type { JobDefinition } from '../core/definition.js'
+import type { Duration } from '../core/duration.js'
 import { HoldfastError, invalidOption, show } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import type { OperatorStore, ScheduleBound } from '../core/operator-store.js'
@@ -20,8 +21,14 @@ const RUNS_MAX = 1_000
 
 /** When a schedule fires and the job it makes each time. */
 export interface ScheduleOptions<Input = unknown> extends LimitOptions, FlowOptions {
-  /** Five fields (minute, hour, day, month, weekday), or six with seconds in front. */
-  readonly cron: string
+  /** Five fields (minute, hour, day, month, weekday), six with seconds in front, or a nickname: @hourly, @daily, @weekly, @monthly, @yearly. */
+  readonly cron?: string
+  /** In place of cron: at the multiples of this span since 1970 (UTC), from '1s' to '366d'. */
+  readonly every?: Duration
+  /** Each job comes up to this much after its tick, at most '24h': the same delay whoever fires the tick. Default none. */
+  readonly jitter?: Duration
+  /** There are no ticks after this time. Default: there is no end. */
+  readonly until?: Date | string
   /** IANA time zone the fields are read in. Default 'UTC'. One fixed time of day that the change to summer time leaves out
    *  runs after the gap, and one that comes twice in autumn runs once; of several times a day those in the gap are left
    *  out, and those that come twice run twice. */
@@ -49,14 +56,16 @@ export interface ScheduleStatus extends Omit<ScheduleView, 'payload'> {
 }
 
 /** An expression to look ahead with. */
-export interface CronOptions {
-  readonly cron: string
+export interface CronOptions extends Pick<ScheduleOptions, 'cron' | 'every' | 'until'> {
   /** Default 'UTC'. */
   readonly zone?: string
 }
 
 const KNOWN = [
   'cron',
+  'every',
+  'jitter',
+  'until',
   'zone',
   'job',
   'payload',
@@ -95,7 +104,8 @@ async function resolveSchedule<Input>(
 ): Promise<Schedule> {
   checkName('schedule', name)
   checkKeys(`schedule "${name}"`, options, KNOWN)
-  const { cron, zone = ZONE_DEFAULT, job } = options
+  const { zone = ZONE_DEFAULT, job } = options
+  const cron = cronText(options)
   parseCron(cron, zone)
   const terms = startingTerms(job)
   const flow = resolveFlow(typeof job === 'string' ? null : job, options, options.payload ?? null)
@@ -168,18 +178,26 @@ export async function nextRuns(
   return nextTimes(times, await store.now(), count)
 }
 
-function checkCron(source: CronOptions): Required<CronOptions> {
-  checkKeys('nextRuns', source, ['cron', 'zone'])
-  return { cron: source.cron, zone: source.zone ?? ZONE_DEFAULT }
+interface Expression {
+  readonly cron: string
+  readonly zone: string
 }
 
-function nextTimes({ cron, zone }: Required<CronOptions>, nowMs: number, count: number): readonly Date[] {
+function checkCron(source: CronOptions): Expression {
+  checkKeys('nextRuns', source, ['cron', 'every', 'until', 'zone'])
+  return { cron: cronText(source), zone: source.zone ?? ZONE_DEFAULT }
+}
+
+function nextTimes({ cron, zone }: Expression, nowMs: number, count: number): readonly Date[] {
   const times = parseCron(cron, zone).following(nowMs, count)
   if (times.length > 0) return times
-  throw new HoldfastError('invalid_schedule', `cron ${show(cron)} has no time to come: no such date exists`)
+  throw new HoldfastError(
+    'invalid_schedule',
+    `cron ${show(cron)} has no time to come: no such date exists, or its end is over`,
+  )
 }
 
-async function find(store: OperatorStore, name: string): Promise<ScheduleView> {
+export async function find(store: OperatorStore, name: string): Promise<ScheduleView> {
   checkName('schedule', name)
   const schedule = (await store.schedules()).find((candidate) => candidate.name === name)
   if (schedule === undefined) throw notFound(name)

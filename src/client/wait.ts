@@ -3,11 +3,13 @@
 
 import { checkId, checkKeys } from '../core/check.js'
 import { Contact } from '../core/contact.js'
+import type { JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs, showMs } from '../core/duration.js'
-import { HoldfastError } from '../core/errors.js'
+import { HoldfastError, invalidOption } from '../core/errors.js'
 import type { HoldfastEvent } from '../core/events.js'
 import type { JobStore } from '../core/job-store.js'
 import type { Ports, Timer } from '../core/ports.js'
+import { readResult } from '../core/result.js'
 import { isFinished } from '../core/states.js'
 import type { Ending } from '../core/views.js'
 import { checkSignal } from './enqueue-options.js'
@@ -30,6 +32,13 @@ export interface WaitOptions {
   readonly timeout?: Duration
   /** Stops waiting: the call rejects with `aborted`. The job goes on. */
   readonly signal?: AbortSignal
+  /** The job's definition: the result is read by its output schema. Default: the result is given as it is stored. */
+  readonly job?: JobDefinition
+}
+
+/** Waiting for a job whose definition says what its result is. */
+export interface TypedWaitOptions<Result> extends Omit<WaitOptions, 'job'> {
+  readonly job: JobDefinition<unknown, unknown, Result, unknown>
 }
 
 interface WaitDeps {
@@ -63,11 +72,16 @@ export class Waits {
   /** Resolves with the handler's result; rejects as `Client.wait` says. */
   async wait(id: string, options: WaitOptions = {}): Promise<unknown> {
     checkId('id', id)
-    checkKeys('wait', options, ['timeout', 'signal'])
+    checkKeys('wait', options, ['timeout', 'signal', 'job'])
     const timeoutMs = durationMs(options.timeout ?? TIMEOUT_MS_DEFAULT, { name: 'timeout', maxMs: TIMEOUT_MS_MAX })
     checkSignal(options.signal)
+    const { job } = options
+    if (job !== undefined && typeof job?.handle !== 'function') {
+      throw invalidOption('wait: job must be what defineJob(…) gives', job)
+    }
     this.#checkRoom(id)
-    return resultOf(await this.#ending(id, timeoutMs, options.signal))
+    const stored = resultOf(await this.#ending(id, timeoutMs, options.signal))
+    return job === undefined ? stored : readResult(job, stored)
   }
 
   /** Ends every waiting call with `closed`. */

@@ -1,6 +1,6 @@
 // What becomes of a job after one attempt. Nothing else knows about retries or death. ◄── worker/run.ts · next: worker/settler.ts
 
-import { CRASHES_MAX, type JobLimits } from './limits.js'
+import { CRASHES_MAX, type ResolvedLimits } from './limits.js'
 import { backoffMs } from './retry.js'
 import type { DeadReason } from './states.js'
 
@@ -11,7 +11,7 @@ export interface DecidedJob {
   /** How often the job was lost together with its worker before. */
   readonly crashes: number
   readonly createdAtMs: number
-  readonly limits: Required<JobLimits>
+  readonly limits: ResolvedLimits
 }
 
 /** How the attempt ended. */
@@ -27,6 +27,8 @@ export type Outcome =
   | { readonly kind: 'released'; readonly delayMs: number }
   /** The handler asked to be run later, without using up an attempt. */
   | { readonly kind: 'snoozed'; readonly delayMs: number }
+  /** The handler waits for a signal, at most this long, or with null for its children, and leaves its slot meanwhile. */
+  | { readonly kind: 'parked'; readonly delayMs: number | null }
   | { readonly kind: 'cancelled' }
   /** The handler was told to wait by what it called. `isShared` when everything in a scope waits, and not this job alone. */
   | { readonly kind: 'rate_limited'; readonly delayMs: number; readonly isShared: boolean }
@@ -37,7 +39,7 @@ export type Outcome =
 export type Settlement =
   | { readonly state: 'succeeded'; readonly attempt: number; readonly crashes: number }
   | { readonly state: 'cancelled'; readonly attempt: number; readonly crashes: number }
-  | { readonly state: 'ready'; readonly attempt: number; readonly crashes: number }
+  | { readonly state: 'ready' | 'blocked'; readonly attempt: number; readonly crashes: number }
   | {
       readonly state: 'retrying' | 'scheduled'
       readonly attempt: number
@@ -57,6 +59,8 @@ export function decide(job: DecidedJob, outcome: Outcome, nowMs: number, random:
       // A shutdown is not the job's fault, so the attempt it used is given back.
       return giveBack(job, outcome.delayMs)
     case 'snoozed':
+    case 'parked':
+      if (outcome.delayMs === null) return { state: 'blocked', attempt: attempt - 1, crashes }
       return { state: 'scheduled', attempt: attempt - 1, crashes, delayMs: outcome.delayMs }
     case 'rate_limited':
       return giveBack(job, outcome.isShared ? 0 : outcome.delayMs)
@@ -82,7 +86,8 @@ export function decide(job: DecidedJob, outcome: Outcome, nowMs: number, random:
 /** Whether a job that was just claimed may run at all, or is dead before its handler sees it. */
 export function decideBeforeRun(job: DecidedJob, nowMs: number): Settlement | null {
   const { attempt, crashes } = job
-  if (isTooOld(job, nowMs)) return { state: 'dead', attempt: attempt - 1, crashes, reason: 'expired' }
+  if (isTooOld(job, nowMs) || isTooLate(job, nowMs))
+    return { state: 'dead', attempt: attempt - 1, crashes, reason: 'expired' }
   // Reached when the limit was lowered, or when a crash was settled by a process that did not know the definition.
   if (attempt > job.limits.maxAttempts) return { state: 'dead', attempt: attempt - 1, crashes, reason: 'attempts' }
   return null
@@ -99,6 +104,11 @@ function retryOrDie(job: DecidedJob, delayMs: number | null, nowMs: number, rand
   if (attempt >= limits.maxAttempts) return { state: 'dead', attempt, crashes, reason: 'attempts' }
   if (isTooOld(job, nowMs)) return { state: 'dead', attempt, crashes, reason: 'expired' }
   return { state: 'retrying', attempt, crashes, delayMs: delayMs ?? backoffMs(limits.retry, attempt, random) }
+}
+
+/** Its first attempt was to begin by a time that is over. */
+function isTooLate({ limits, attempt, crashes }: DecidedJob, nowMs: number): boolean {
+  return limits.startByMs !== undefined && attempt === 1 && crashes === 0 && nowMs > limits.startByMs
 }
 
 function isTooOld(job: DecidedJob, nowMs: number): boolean {

@@ -54,6 +54,16 @@ export type HoldfastEvent =
       readonly reason: string | null
       /** For a retry, how long until it runs again. */
       readonly delayMs: number | null
+      /** What its last attempt failed with, when that was in this process. */
+      readonly error?: Error | undefined
+    }
+  /** `onRetry` or `onDead` of a definition threw. */
+  | {
+      readonly name: 'hook.failed'
+      readonly hook: 'onRetry' | 'onDead'
+      readonly jobId: string
+      readonly jobType: string
+      readonly error: Error
     }
   | { readonly name: 'job.stuck'; readonly id: string; readonly type: string; readonly queue: string }
   | {
@@ -106,6 +116,9 @@ export type HoldfastEvent =
   | { readonly name: 'prune.postponed'; readonly day: string; readonly why: string }
   /** The store is on another server now, which may have lost the last commits of the one before. */
   | { readonly name: 'timeline.changed'; readonly system: string; readonly from: number; readonly to: number }
+  /** A replica of Redis was promoted: writes that it did not have are lost, unless they waited for it. `keys` is what the keys of the
+   *  shard begin with; `from` and `to` are replication ids. */
+  | { readonly name: 'store.failed_over'; readonly keys: string; readonly from: string; readonly to: string }
   /** What this process remembered was said again to the new server: how much of it had been missing there. `inside` counts jobs that
    *  were enqueued in callers' transactions and are not there: those were rolled back, or lost with everything else they wrote. */
   | {
@@ -113,8 +126,23 @@ export type HoldfastEvent =
       readonly jobs: number
       readonly claims: number
       readonly settlements: number
+      /** Cancels, requeues, discards, changes, replaced payloads and pauses. */
+      readonly operations: number
       readonly inside: number
       readonly tookMs: number
+    }
+  /** What may be missing after a failover although every process that lives has said again what it remembered: what was accepted in this
+   *  window by processes that have not spoken since. Told by one process, once for each failover. */
+  | {
+      readonly name: 'failover.missing'
+      /** The last commit that the new server took over; null when nobody knows. */
+      readonly from: Date | null
+      readonly until: Date
+      /** How many processes are silent, and who: host and process id. */
+      readonly clients: number
+      readonly processes: string
+      /** The most jobs of theirs that may be missing, by their busiest second. */
+      readonly jobsMax: number
     }
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }

@@ -13,6 +13,8 @@ export const REASON_CODES = [
   'lease_expired',
   'cancel_asked',
   'waits_for_parent',
+  'waits_for_signal',
+  'waits_for_children',
   'due_later',
   'retry_later',
   'due_now',
@@ -87,7 +89,7 @@ function findingsOf(standing: Standing, maySee: (queue: string) => boolean): Fin
       return [waitsForParents(standing, maySee), ...claimable(standing)]
     case 'scheduled':
     case 'retrying':
-      return [waitsForTime(standing), ...claimable(standing)]
+      return [waitsForSignal(standing) ?? waitsForTime(standing), ...claimable(standing)]
     case 'ready': {
       const holding = [...claimable(standing), ...heldByFlow(standing)]
       return holding.length > 0 ? [...holding, ...behind(standing)] : inLine(standing)
@@ -174,23 +176,40 @@ function running({ job, nowMs }: Standing): Finding[] {
   return findings
 }
 
-function waitsForParents({ job, parents }: Standing, maySee: (queue: string) => boolean): Finding {
+function waitsForParents({ job, parents, ...standing }: Standing, maySee: (queue: string) => boolean): Finding {
+  const waitsForChildren = standing.waitsForChildren === true
   const waiting = parents.filter(({ state }) => state !== null && !isFinished(state))
   const open = waiting.filter(({ queue }) => queue !== null && maySee(queue)).map(({ queue: _, ...parent }) => parent)
   const hidden = waiting.length - open.length
   if (waiting.length === 0) {
-    return finding('due_now', 'the jobs it comes after have finished: the next promotion moves it on', {
-      next: ['make sure that a process with upkeep runs'],
-    })
+    return finding(
+      'due_now',
+      `the jobs it ${waitsForChildren ? 'waits for' : 'comes after'} have finished: the next promotion moves it on`,
+      {
+        next: ['make sure that a process with upkeep runs'],
+      },
+    )
   }
   const shown = open.slice(0, 3).map(({ id, state, type }) => `${type} ${id} (${state})`)
   const rest = open.length > shown.length ? ` and ${open.length - shown.length} more` : ''
   const named = open.length === 0 ? [] : [`${shown.join(', ')}${rest}`]
   const others = hidden === 0 ? [] : [`${count(hidden, 'job')} of other queues`]
-  return finding('waits_for_parent', `it comes after ${[...named, ...others].join(' and ')}`, {
-    facts: { parents: open, onParentDead: job.onParentDead },
+  const code = waitsForChildren ? 'waits_for_children' : 'waits_for_parent'
+  const verb = waitsForChildren ? 'its handler waits for its children' : 'it comes after'
+  return finding(code, `${verb} ${[...named, ...others].join(' and ')}`, {
+    facts: waitsForChildren ? { children: open } : { parents: open, onParentDead: job.onParentDead },
     next: open.slice(0, 1).map(({ id }) => `see what job ${id} waits for`),
   })
+}
+
+function waitsForSignal({ job, nowMs, wait }: Standing): Finding | null {
+  if (wait === undefined || wait.until.getTime() <= nowMs) return null
+  const { name, since, until } = wait
+  return finding(
+    'waits_for_signal',
+    `its handler has waited for the signal "${name}" for ${span(nowMs - since.getTime())}; it goes on without it in ${span(until.getTime() - nowMs)}, at ${until.toISOString()}`,
+    { facts: { name, since, until }, next: [`send it: holdfast.signal('${job.id}', ${JSON.stringify(name)})`] },
+  )
 }
 
 function waitsForTime({ job, nowMs }: Standing): Finding {

@@ -4,8 +4,11 @@
 import type { FlowRequest, FlowStore } from './flow/contract.js'
 import type { FlowState } from './flow/views.js'
 import type { ClaimedJob, Enqueued, JobNote, Lease, NewJob, SettledJob } from './job.js'
+import type { KeptStore } from './kept/contract.js'
+import type { QueueParts } from './queue-parts.js'
 import type { ClaimOnEnqueue } from './reserve.js'
 import type { JobState } from './states.js'
+import type { StoreListener } from './store-listener.js'
 import type { Ending, JobView, WorkerBeat } from './views.js'
 
 /** The most jobs one call of enqueue, claim, extend or settle takes. Callers cut larger work into pieces. */
@@ -26,8 +29,9 @@ export interface EnqueueRequest {
 }
 
 export interface ClaimRequest extends FlowRequest {
-  /** Which queues to take from, in this order, and how many of each at most. */
-  readonly queues: readonly { readonly queue: string; readonly limit: number }[]
+  /** Which queues to take from, in this order, and how many of each at most. `ahead`: how many of these the worker has no slot for yet. Under
+   *  flow control a group gives no more than one turn for them (flow/contract.ts); elsewhere they are jobs like the others. Default 0. */
+  readonly queues: readonly { readonly queue: string; readonly limit: number; readonly ahead?: number }[]
   /** The types the worker knows; jobs of others are left alone. Null takes any. */
   readonly types: readonly string[] | null
   readonly worker: string
@@ -73,14 +77,6 @@ export interface SettleResult extends Lease {
   readonly state: JobState | null
 }
 
-/** What a store reports on its own, from any process. Each report may be lost: only speed depends on it. */
-export interface StoreListener {
-  /** Jobs became ready in a queue. `isOwnEnqueue` when an enqueue through this very store wrote them. */
-  ready?(queue: string, isOwnEnqueue: boolean): void
-  /** Somebody may have asked to cancel a running job. A hint, which any program that can connect may forge: `watch` knows. */
-  cancel?(id: string): void
-}
-
 /** How a heartbeat thread extends leases without the main thread: the module it loads and the settings it gets. */
 export interface ExtenderSpec {
   readonly kind: 'memory' | 'postgres' | 'redis'
@@ -88,10 +84,14 @@ export interface ExtenderSpec {
   readonly module: string | null
   /** Structured-cloneable settings for it. */
   readonly data: unknown
+  /** Answers what the thread asks the main thread for while it runs: the password of a new connection, where that changes. */
+  readonly secret?: () => Promise<string>
+  /** Called when the thread has ended. */
+  readonly onEnd?: () => void
 }
 
 /** The life of a job, in order. */
-export interface JobStore extends FlowStore {
+export interface JobStore extends FlowStore, KeptStore {
   /**
    * Writes jobs, all or none, and answers for each in order. A job whose idempotency key is held is not written: the answer has
    * the holder's id and `created: false`. A job whose id is already known is left as it is. With `claim` the first jobs are
@@ -99,7 +99,7 @@ export interface JobStore extends FlowStore {
    * none of a paused queue and none that it knew before. Without `tx` it never waits for a key that an open transaction elsewhere
    * is writing: it writes nothing and raises the error of `heldKeys`. With `tx` it raises what the transaction raises, and the
    * caller begins that again.
-   * flow/contract.ts says what flow control adds to this call, to claim and to settle.
+   * flow/contract.ts says what flow control adds to this call, to claim and to settle; kept/contract.ts what long jobs add.
    */
   enqueue(jobs: readonly NewJob[], request?: EnqueueRequest): Promise<readonly Enqueued[]>
 
@@ -136,6 +136,9 @@ export interface JobStore extends FlowStore {
   beat(worker: WorkerBeat): Promise<void>
   /** Records that a worker has stopped. */
   leave(workerId: string): Promise<void>
+
+  /** Where a store keeps its queues apart; absent where all are in one. */
+  readonly parts?: QueueParts
 
   /** Reports `ready` of these queues to the listeners of every process. For a program that has committed a transaction of its own;
    *  after every other call the store does this by itself. */

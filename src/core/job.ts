@@ -4,7 +4,9 @@ import type { Settlement } from './decide.js'
 import type { ClaimedFlow, NewJobFlow, SettledFlow } from './flow/carried.js'
 import type { FlowRefusal } from './flow/views.js'
 import type { StoredError } from './json.js'
+import type { ParkedFor, ParkedOn } from './kept/kept.js'
 import type { JobLimits } from './limits.js'
+import type { HasOrigin } from './origin.js'
 import type { JobState } from './states.js'
 
 /** How long an idempotency key keeps others away: while its job is unfinished, or for a time from its enqueue. */
@@ -34,6 +36,8 @@ export interface NewJob extends NewJobFlow {
   readonly tags: readonly string[]
   /** W3C trace context of the enqueue, kept with the job. */
   readonly trace: string | null
+  /** The job whose handler enqueued it, if one did. */
+  readonly enqueuedBy?: string | undefined
 }
 
 /** The answer for one job of an enqueue. */
@@ -70,7 +74,7 @@ export function leaseName({ id, fence }: Pick<Lease, 'id' | 'fence'>): string {
 }
 
 /** A job that a worker has claimed. */
-export interface ClaimedJob extends Lease, ClaimedFlow {
+export interface ClaimedJob extends Lease, ClaimedFlow, HasOrigin {
   readonly type: string
   /** JSON text. */
   readonly payload: string
@@ -100,6 +104,9 @@ export interface SettledJob extends Lease, SettledFlow {
   readonly ranMs: number | null
   /** Freed when the job is finished, unless the key lasts for a fixed time. */
   readonly idempotencyKey: IdempotencyKey | null
+  /** What a job waits for that leaves its slot: a signal when it is scheduled, its children when it is blocked. */
+  readonly wait?: ParkedFor
+  readonly children?: ParkedOn
 }
 
 /** Progress and log lines of a running job. */

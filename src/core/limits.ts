@@ -11,9 +11,14 @@ export interface JobLimits {
   readonly timeoutMs?: number | null
   /** How old a job may be, from its enqueue, before it is dead: expired. */
   readonly maxAgeMs?: number | null
+  /** After this time of the store its first attempt does not begin any more: it is dead, expired. Only a job's own. */
+  readonly startByMs?: number
 }
 
-export const LIMIT_DEFAULTS: Required<JobLimits> = {
+/** Bounds with nothing left open. */
+export type ResolvedLimits = Required<Omit<JobLimits, 'startByMs'>> & Pick<JobLimits, 'startByMs'>
+
+export const LIMIT_DEFAULTS: Required<Omit<JobLimits, 'startByMs'>> = {
   maxAttempts: 25,
   retry: RETRY_DEFAULTS,
   timeoutMs: 3_600_000,
@@ -25,22 +30,24 @@ export const CRASHES_MAX = 3
 export const ATTEMPTS_MAX = 10_000
 
 /** The bounds that hold, the first source that has one winning. */
-export function resolveLimits(...sources: readonly (JobLimits | null | undefined)[]): Required<JobLimits> {
-  return {
+export function resolveLimits(...sources: readonly (JobLimits | null | undefined)[]): ResolvedLimits {
+  const startByMs = sources[0]?.startByMs
+  const resolved = {
     maxAttempts: first(sources, 'maxAttempts'),
     retry: first(sources, 'retry'),
     timeoutMs: first(sources, 'timeoutMs'),
     maxAgeMs: first(sources, 'maxAgeMs'),
   }
+  return startByMs === undefined ? resolved : { ...resolved, startByMs }
 }
 
-function first<K extends keyof JobLimits>(
+function first<K extends keyof typeof LIMIT_DEFAULTS>(
   sources: readonly (JobLimits | null | undefined)[],
   key: K,
-): Required<JobLimits>[K] {
+): (typeof LIMIT_DEFAULTS)[K] {
   for (const source of sources) {
     const value = source?.[key]
-    if (value !== undefined) return value as Required<JobLimits>[K]
+    if (value !== undefined) return value as (typeof LIMIT_DEFAULTS)[K]
   }
   return LIMIT_DEFAULTS[key]
 }

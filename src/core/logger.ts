@@ -43,45 +43,51 @@ export class EventLog {
   }
 }
 
-const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], 'job.ended' | 'job.settled' | 'child.ended'>, LogLevel>> =
-  {
-    'job.enqueued': 'debug',
-    'enqueue.answered': 'debug',
-    'job.claimed': 'debug',
-    'job.started': 'debug',
-    'job.promoted': 'debug',
-    'job.stuck': 'warn',
-    'job.rescued': 'warn',
-    'lease.lost': 'warn',
-    'lease.extended': 'debug',
-    'rescue.held': 'info',
-    'schedule.fired': 'debug',
-    'schedule.late': 'warn',
-    'schedule.broken': 'error',
-    'bulk.stepped': 'info',
-    'horizon.held': 'warn',
-    'horizon.freed': 'info',
-    'durability.reduced': 'error',
-    'prune.done': 'debug',
-    'prune.postponed': 'warn',
-    'timeline.changed': 'warn',
-    'failover.said': 'warn',
-    'store.failed': 'error',
-    'store.recovered': 'info',
-    'loop.blocked': 'warn',
-    'breaker.opened': 'warn',
-    'breaker.probed': 'info',
-    'breaker.closed': 'info',
-    'limit.closed': 'info',
-    'limit.opened': 'info',
-    'job.held': 'debug',
-    'flow.repaired': 'warn',
-    'queue.full': 'warn',
-    'child.started': 'debug',
-    'worker.started': 'info',
-    'worker.draining': 'info',
-    'worker.stopped': 'info',
-  }
+/** The events whose level depends on what they say. */
+export const JOB_EVENT_NAMES = ['job.ended', 'job.settled', 'child.ended'] as const
+
+/** How urgent every other event is. */
+export const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], (typeof JOB_EVENT_NAMES)[number]>, LogLevel>> = {
+  'job.enqueued': 'debug',
+  'enqueue.answered': 'debug',
+  'job.claimed': 'debug',
+  'job.started': 'debug',
+  'job.promoted': 'debug',
+  'job.stuck': 'warn',
+  'job.rescued': 'warn',
+  'hook.failed': 'error',
+  'lease.lost': 'warn',
+  'lease.extended': 'debug',
+  'rescue.held': 'info',
+  'schedule.fired': 'debug',
+  'schedule.late': 'warn',
+  'schedule.broken': 'error',
+  'bulk.stepped': 'info',
+  'horizon.held': 'warn',
+  'horizon.freed': 'info',
+  'durability.reduced': 'error',
+  'prune.done': 'debug',
+  'prune.postponed': 'warn',
+  'timeline.changed': 'warn',
+  'failover.said': 'warn',
+  'store.failed_over': 'warn',
+  'failover.missing': 'warn',
+  'store.failed': 'error',
+  'store.recovered': 'info',
+  'loop.blocked': 'warn',
+  'breaker.opened': 'warn',
+  'breaker.probed': 'info',
+  'breaker.closed': 'info',
+  'limit.closed': 'info',
+  'limit.opened': 'info',
+  'job.held': 'debug',
+  'flow.repaired': 'warn',
+  'queue.full': 'warn',
+  'child.started': 'debug',
+  'worker.started': 'info',
+  'worker.draining': 'info',
+  'worker.stopped': 'info',
+}
 
 /** How urgent an event is: `debug` for what happens all the time, `error` for what somebody has to fix. */
 export function levelOf(event: HoldfastEvent): LogLevel {
@@ -111,6 +117,8 @@ function messageOf(event: HoldfastEvent): string {
       return `${event.type} was rescued from ${event.worker}: ${event.state}`
     case 'lease.lost':
       return `the lease of a job of ${event.type} is lost: it ran out and the job runs elsewhere`
+    case 'hook.failed':
+      return `${event.hook} of ${event.jobType} threw`
     case 'job.stuck':
       return `a handler of ${event.type} goes on though it was asked to stop`
     case 'horizon.held':
@@ -126,10 +134,16 @@ function messageOf(event: HoldfastEvent): string {
       return `the store failed during ${event.during}`
     case 'store.recovered':
       return `the store is back: ${event.during}`
+    case 'store.failed_over':
+      return `a replica has taken over ${event.keys}*: what it did not have is lost unless it was accepted as replicated`
     case 'timeline.changed':
       return `the store has changed hands: timeline ${event.from} is over, timeline ${event.to} goes on`
     case 'failover.said':
-      return `said again after a failover: ${event.jobs} jobs, ${event.claims} claims, ${event.settlements} settlements; ${event.inside} jobs of callers' transactions are not there`
+      return `said again after a failover: ${event.jobs} jobs, ${event.claims} claims, ${event.settlements} settlements, ${event.operations} operations; ${event.inside} jobs of callers' transactions are not there`
+    case 'failover.missing':
+      return event.clients === 0
+        ? 'after the failover every process that was there has spoken: nothing is missing that anybody knows of'
+        : `at most about ${event.jobsMax} jobs may be missing after the failover: ${event.clients} processes have not spoken since (${event.processes}); window ${event.from?.toISOString() ?? 'unknown'} to ${event.until.toISOString()}`
     case 'limit.closed':
       return `limit ${event.limit} gives no jobs: ${event.why}`
     case 'flow.repaired':

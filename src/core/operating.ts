@@ -4,8 +4,9 @@
 import type { FlowStanding } from './flow/views.js'
 import type { SettledJob } from './job.js'
 import type { JobFilter } from './job-filter.js'
+import type { WaitView } from './kept/kept.js'
 import type { JobState } from './states.js'
-import type { JobSummary, QueueStats, QueueView, WorkerView } from './views.js'
+import type { JobSummary, QueueStats, QueueView, WorkerBeat, WorkerView } from './views.js'
 
 /** Tallies and samples are kept in steps of this length. */
 export const BUCKET_MS = 10_000
@@ -20,7 +21,12 @@ export const QUEUES_MAX = 10_000
 /** The most groups of dead jobs one call gives. */
 export const DEAD_GROUPS_MAX = 100
 /** A worker that was seen within this time lives: workers report every 10 s, and may miss it twice. */
-export const WORKER_LIVE_MS = 35_000
+const WORKER_LIVE_MS = 35_000
+
+/** Whether a worker that was last seen so long ago lives, as far as its reports say. */
+export function isLiveAfter(ageMs: number, { restMs = 0 }: Pick<WorkerBeat, 'restMs'>): boolean {
+  return ageMs <= WORKER_LIVE_MS + restMs
+}
 
 export interface CountResult {
   readonly count: number
@@ -161,8 +167,12 @@ export interface Standing {
   }[]
   /** Live workers that serve its queue, at most 50. */
   readonly workers: readonly (WorkerView & { readonly knowsType: boolean })[]
+  /** True of a job whose handler waits for `parents`, its children. */
+  readonly waitsForChildren?: true
   /** Another job that holds its idempotency key, or null. */
   readonly keyHeldBy: string | null
+  /** The signal it waits for; absent when it waits for none. */
+  readonly wait?: WaitView
   /** Absent for a plain job of a queue without flow control. */
   readonly flow?: FlowStanding
   readonly nowMs: number
@@ -246,7 +256,7 @@ export interface BulkProgress {
   readonly state: BulkState
 }
 
-export const KEY_SCOPES = ['read', 'read:payload', 'enqueue', 'operate', 'admin'] as const
+export const KEY_SCOPES = ['read', 'read:payload', 'enqueue', 'work', 'operate', 'admin'] as const
 /** What the holder of an API key may do. */
 export type KeyScope = (typeof KEY_SCOPES)[number]
 
@@ -302,6 +312,18 @@ export interface RedisHealth {
   readonly upMs: number
   /** How long the answer took, in milliseconds. */
   readonly roundTripMs: number
+  /** Of a cluster; the other facts are those of the master that is worst off. Absent for one server. */
+  readonly cluster?: RedisClusterHealth
+}
+
+export interface RedisClusterHealth {
+  readonly shards: number
+  /** Servers that have shards, as host:port. */
+  readonly masters: readonly string[]
+  /** cluster-require-full-coverage: while one master is away, all refuse every call. Null where this user may not read it. */
+  readonly requiresFullCoverage: boolean | null
+  /** What shards owe each other and was not delivered yet: a few while jobs are enqueued or end. */
+  readonly messages: number
 }
 
 export interface PostgresHealth {

@@ -5,6 +5,9 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JobDefinition } from './definition.js'
 import { HoldfastError } from './errors.js'
 
+/** Added to the version of a job whose payload is sealed (client/codec-store.ts): beyond that of any definition. */
+export const SEALED_VERSION = 16_384
+
 const ISSUES_MAX = 10
 
 /** What a schema made of a value: the value for the handler, or why it does not fit. */
@@ -12,8 +15,12 @@ export type Checked = { readonly value: unknown } | { readonly problem: string }
 
 /** Checks a value against a definition's schema. A definition without one takes everything. */
 export function checkPayload(definition: Pick<JobDefinition, 'schema'>, value: unknown): Checked | Promise<Checked> {
-  if (definition.schema === null) return { value }
-  const result = definition.schema['~standard'].validate(value)
+  return definition.schema === null ? { value } : checkValue(definition.schema, value)
+}
+
+/** Checks a value against a schema. */
+export function checkValue(schema: StandardSchemaV1, value: unknown): Checked | Promise<Checked> {
+  const result = schema['~standard'].validate(value)
   return result instanceof Promise ? result.then(read) : read(result)
 }
 

@@ -90,10 +90,19 @@ function caughtUp(policy: CatchUpPolicy, missed: readonly number[], hasFresh: bo
   return hasFresh ? [] : missed.slice(-1)
 }
 
+/** How much later the job of a tick comes: the same whoever fires it, and another for each tick and schedule. */
+export function jitterOf(name: string, tickMs: number, jitterMs: number): number {
+  // FNV-1a, to spread names and times that differ in one place.
+  let hash = 0x811c9dc5
+  for (const unit of `${name} ${tickMs}`) hash = Math.imul(hash ^ unit.codePointAt(0)!, 0x01000193) >>> 0
+  return Math.floor((hash / 2 ** 32) * jitterMs)
+}
+
 /** The job of one tick, or of a run by hand: the schedule's settings under an id of its own. */
-export function jobOfSchedule(schedule: Schedule, id: string): NewJob {
+export function jobOfSchedule(schedule: Schedule, id: string, runAtMs: number | null = null): NewJob {
   const { queue, type, payload, version, priority, limits, tags } = schedule
-  const plain = { when: null, idempotencyKey: null, after: [], onParentDead: 'cancel', trace: null } as const
+  const when = runAtMs === null ? null : { runAtMs }
+  const plain = { when, idempotencyKey: null, after: [], onParentDead: 'cancel', trace: null } as const
   const flow = schedule.flow === undefined ? {} : { flow: schedule.flow }
   return { id, queue, type, payload, version, priority, limits, tags, ...plain, ...flow }
 }

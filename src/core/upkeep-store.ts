@@ -9,6 +9,7 @@ import type { JobLimits } from './limits.js'
 import type { BulkProgress, Horizon, QueueTally } from './operating.js'
 import type { OperatorStore } from './operator-store.js'
 import type { ScheduleView } from './schedule.js'
+import type { WorkerBeat } from './views.js'
 
 export interface Promotion {
   /** How many jobs became ready because their time had come or their parents had finished. */
@@ -28,6 +29,7 @@ export interface ExpiredJob extends Lease {
   readonly type: string
   readonly worker: string
   readonly attempt: number
+  /** 0 for one that has finished a step under this lease. */
   readonly crashes: number
   readonly createdAtMs: number
   readonly expiredMs: number
@@ -101,8 +103,33 @@ export interface PostponedDay {
   readonly why: string
 }
 
+/** What a process that has nothing to do asks once in a while, see core/quiet.ts. */
+export interface PulseRequest {
+  /** The queues of its workers. */
+  readonly queues: readonly string[]
+  /** Its workers, which live. */
+  readonly beats: readonly WorkerBeat[]
+  /** Whether it takes part in upkeep. */
+  readonly isUpkeep: boolean
+}
+
+/** What is to be done, and when. */
+export interface Pulse {
+  /** Whether anybody holds a lease. */
+  readonly isRunning: boolean
+  /** How long until the next job with a time is due, and the next tick of a schedule; null when there is none. */
+  readonly nextDueMs: number | null
+  readonly nextTickMs: number | null
+  /** Those of the queues in which a job waits. */
+  readonly queues: readonly string[]
+  /** Whether there is other work for upkeep: bulk actions, cancels that wait for a lock, links to be looked at. */
+  readonly hasUpkeep: boolean
+}
+
 /** What upkeep does, with what it needs of the other parts. */
-export interface UpkeepStore extends Pick<JobStore, 'settle'>, Pick<OperatorStore, 'bulks' | 'health' | 'flowCounts'> {
+export interface UpkeepStore
+  extends Pick<JobStore, 'settle' | 'parts'>,
+    Pick<OperatorStore, 'bulks' | 'health' | 'flowCounts'> {
   /** Makes jobs ready whose time has come, and those whose parents have finished. */
   promote(limit: number): Promise<Promotion>
 
@@ -132,4 +159,15 @@ export interface UpkeepStore extends Pick<JobStore, 'settle'>, Pick<OperatorStor
 
   /** The oldest snapshot that a transaction holds, when it is older than a second; null otherwise, and where there is no such thing. */
   horizon(): Promise<Horizon | null>
+
+  /** Whether announcements of other processes arrive now. Absent, as the four below, where a process never rests. */
+  hears?(): boolean
+  /** Reports workers, and answers what is to be done and when: one statement. */
+  pulse?(request: PulseRequest): Promise<Pulse>
+  /** The process rests from now on, or works again: connections that it does not need are ended. */
+  rest?(mode: 'look' | 'sleep' | null): void
+  /** Ends the rest of other processes. */
+  stir?(): void
+  /** Tells other processes that a job becomes due in this time. */
+  announceDue?(dueInMs: number): void
 }

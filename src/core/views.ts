@@ -3,6 +3,7 @@
 import type { JobFlow } from './flow/job-flow.js'
 import type { QueueFlow } from './flow/settings.js'
 import type { StoredError } from './json.js'
+import type { StepView, WaitView } from './kept/kept.js'
 import type { JobLimits } from './limits.js'
 import type { DeadReason, JobState } from './states.js'
 
@@ -45,12 +46,18 @@ export interface JobView {
   readonly cancelRequested: boolean
   readonly progress: unknown
   readonly logs: readonly { readonly at: Date; readonly text: string }[]
+  /** What its handler has kept, in the order in which it began; absent when there is nothing. */
+  readonly steps?: readonly StepView[]
+  /** The signal it waits for; absent when it waits for none. */
+  readonly wait?: WaitView
   readonly tags: readonly string[]
   readonly idempotencyKey: string | null
   readonly after: readonly string[]
   readonly onParentDead: 'cancel' | 'run'
   /** The schedule and tick that made it, or null. */
   readonly schedule: { readonly name: string; readonly tick: Date } | null
+  /** The job whose handler enqueued it; absent for one that was enqueued elsewhere. */
+  readonly enqueuedBy?: string | undefined
   /** Its group and limits; absent for a plain job. */
   readonly flow?: JobFlow | undefined
   /** Each time an operator requeued it, oldest first. */
@@ -58,7 +65,10 @@ export interface JobView {
 }
 
 /** A job in a list: without what makes it heavy. */
-export type JobSummary = Omit<JobView, 'attempts' | 'logs' | 'progress' | 'result' | 'requeues' | 'payload'>
+export type JobSummary = Omit<
+  JobView,
+  'attempts' | 'logs' | 'steps' | 'wait' | 'progress' | 'result' | 'requeues' | 'payload'
+>
 
 /** How a finished job ended; for waiting on it. */
 export interface Ending {
@@ -101,6 +111,8 @@ export interface WorkerBeat {
   readonly jobs: readonly WorkerJob[]
   /** The children that run its handlers; null when it has none. */
   readonly children: ChildrenView | null
+  /** How much longer than usual it may be silent, because its process sleeps. Absent: not at all. */
+  readonly restMs?: number
 }
 
 /** The children of a worker. */

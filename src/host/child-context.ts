@@ -1,14 +1,17 @@
 // What a handler is given beside its payload when it runs in a child. It has all that a handler in the worker's own process has.
 
-import type { JobContext } from '../core/definition.js'
+import type { Completed, JobContext } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { type ErrorCode, HoldfastError } from '../core/errors.js'
 import { checkCost } from '../core/flow/resolve.js'
 import type { Queryable } from '../core/job-store.js'
 import type { FailableContext } from '../worker/current-job.js'
+import { noConnection } from '../worker/lookup.js'
 import { Notes } from '../worker/notes.js'
 import { rateLimited, SnoozeJob } from '../worker/outcome.js'
 import type { SentJob } from './protocol.js'
+
+const IN_A_CHILD = 'in a child process or thread, which has no connection'
 
 export interface ChildContextDeps {
   /** Something was noted: it is to be sent soon. */
@@ -68,6 +71,55 @@ export class ChildContext implements FailableContext {
     return this.#job.group
   }
 
+  get schedule(): JobContext['schedule'] {
+    const made = this.#job.origin?.schedule ?? null
+    return made === null ? null : { name: made.name, tick: new Date(made.tickMs) }
+  }
+
+  get parents(): readonly string[] {
+    return this.#job.origin?.after ?? []
+  }
+
+  get enqueuedBy(): string | null {
+    return this.#job.origin?.enqueuedBy ?? null
+  }
+
+  get holdfast(): JobContext['holdfast'] {
+    throw noConnection('holdfast', IN_A_CHILD)
+  }
+
+  get enqueue(): JobContext['enqueue'] {
+    throw noConnection('enqueue', IN_A_CHILD)
+  }
+
+  get parentResults(): JobContext['parentResults'] {
+    throw noConnection('parentResults', IN_A_CHILD)
+  }
+
+  get lastProgress(): JobContext['lastProgress'] {
+    throw noConnection('lastProgress', IN_A_CHILD)
+  }
+
+  get step(): JobContext['step'] {
+    throw noKeeping('step')
+  }
+
+  get once(): JobContext['once'] {
+    throw noKeeping('once')
+  }
+
+  get waitForChildren(): JobContext['waitForChildren'] {
+    throw noKeeping('waitForChildren')
+  }
+
+  get write(): JobContext['write'] {
+    throw noKeeping('write')
+  }
+
+  get waitFor(): JobContext['waitFor'] {
+    throw noKeeping('waitFor')
+  }
+
   get trace(): string | null {
     return this.#job.trace
   }
@@ -107,7 +159,7 @@ export class ChildContext implements FailableContext {
   }
 
   get complete(): JobContext['complete'] {
-    return (tx, result) => this.#deps.complete(tx, result)
+    return (tx, result) => this.#deps.complete(tx, result) as Promise<Completed>
   }
 
   abort(code: ErrorCode, message: string): void {
@@ -130,6 +182,13 @@ export class ChildContext implements FailableContext {
     write()
     this.#deps.onNoted()
   }
+}
+
+function noKeeping(what: string): HoldfastError {
+  return new HoldfastError(
+    'unsupported',
+    `ctx.${what} cannot be used ${IN_A_CHILD}: run handlers with steps in the worker's own process, without \`processes\` and \`isolate\``,
+  )
 }
 
 function snooze(delay: Duration): never {

@@ -6,6 +6,7 @@ import { HoldfastError } from '../core/errors.js'
 import type { Queryable } from '../core/job-store.js'
 import { encodeError, encodeResult } from '../core/json.js'
 import { checkPayload, upgradePayload } from '../core/payload.js'
+import { checkResult } from '../core/result.js'
 import { callWithJob } from '../worker/current-job.js'
 import { classifyThrown } from '../worker/outcome.js'
 import { ChildContext } from './child-context.js'
@@ -60,7 +61,7 @@ export class ChildRun {
     const { run, definition } = this.#handlers.get(job.type)! as Handler & { definition: JobDefinition }
     const context = new ChildContext(job, {
       onNoted: () => this.#noteSoon(job.seq),
-      complete: (tx, result) => this.#complete(job.seq, tx, result),
+      complete: async (tx, result) => this.#complete(job.seq, tx, await checkResult(definition, result)),
       fail: (thrown) => this.#threw(job.seq, thrown, definition),
     })
     this.#contexts.set(job.seq, context)

@@ -154,10 +154,25 @@ export class Child {
 
   #flush(): void {
     const jobs = this.#outbox.map(({ seq, held: { job, limits } }) => {
-      const { id, type, queue, payload, version, attempt, fence, createdAtMs, tags, trace } = job
+      const { id, type, queue, payload, version, attempt, fence, createdAtMs, tags, trace, origin } = job
       const { maxAttempts } = limits
       const group = job.flow?.group ?? null
-      return { seq, id, type, queue, payload, version, attempt, maxAttempts, fence, createdAtMs, tags, trace, group }
+      return {
+        seq,
+        id,
+        type,
+        queue,
+        payload,
+        version,
+        attempt,
+        maxAttempts,
+        fence,
+        createdAtMs,
+        tags,
+        trace,
+        group,
+        origin,
+      }
     })
     this.#outbox = []
     this.#channel.send({ kind: 'jobs', jobs })

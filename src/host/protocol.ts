@@ -4,6 +4,7 @@ import type { Outcome } from '../core/decide.js'
 import type { RateLimitScope } from '../core/definition.js'
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../core/errors.js'
 import { encodeError, type StoredError } from '../core/json.js'
+import type { JobOrigin } from '../core/origin.js'
 
 /** What a child is started with. */
 export interface ChildSetup {
@@ -33,6 +34,7 @@ export interface SentJob {
   readonly createdAtMs: number
   readonly tags: readonly string[]
   readonly trace: string | null
+  readonly origin?: JobOrigin | undefined
   readonly group: string | null
 }
 

@@ -66,10 +66,12 @@ export class ProcessMetrics {
       'schedule.broken': () => broken.inc(),
       'store.failed': ({ during }) => failures.inc({ during: this.#deps.activities.of(during) }),
       'timeline.changed': () => timelines.inc(),
-      'failover.said': ({ jobs: enqueued, claims, settlements }) => {
+      'store.failed_over': () => timelines.inc(),
+      'failover.said': ({ jobs: enqueued, claims, settlements, operations }) => {
         saidAgain.inc({ what: 'job' }, enqueued)
         saidAgain.inc({ what: 'claim' }, claims)
         saidAgain.inc({ what: 'settlement' }, settlements)
+        saidAgain.inc({ what: 'operation' }, operations)
       },
       'child.ended': ({ isolate, why }) => endedChildren.inc({ isolate, reason: why }),
       'loop.blocked': ({ forMs }) => blocked.inc(forMs / 1_000),

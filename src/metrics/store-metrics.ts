@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client'
 import type { Health } from '../client/look.js'
 import type { Duration } from '../core/duration.js'
 import type { FlowCounts } from '../core/flow/counts.js'
-import { type Horizon, type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
+import { type Horizon, isLiveAfter, type Overview, type QueueOverview } from '../core/operating.js'
 import { type Ports, sleep } from '../core/ports.js'
 import type { WorkerView } from '../core/views.js'
 import { FlowGauges } from './flow-gauges.js'
@@ -117,7 +117,7 @@ export class StoreMetrics {
   #showWorkers(workers: readonly WorkerView[], nowMs: number): void {
     const ages = workers.map(({ seenAt }) => Math.max(0, nowMs - seenAt.getTime()))
     const watched = ages.filter((ageMs) => ageMs <= HEARTBEAT_WATCHED_MS)
-    this.#gauges.live.set(ages.filter((ageMs) => ageMs <= WORKER_LIVE_MS).length)
+    this.#gauges.live.set(workers.filter((worker, index) => isLiveAfter(ages[index]!, worker)).length)
     this.#gauges.heartbeat.set(Math.max(0, ...watched) / 1_000)
   }
 

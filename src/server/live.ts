@@ -19,8 +19,14 @@ const RETRY_AFTER = { headers: { 'retry-after': '10' } }
 /** Warnings, bulk actions and limits are read on every third poll. */
 const POLLS_BETWEEN = 3
 
+/** What a stream tells. */
+export const STREAM_EVENTS = ['overview', 'warning', 'bulk', 'limits'] as const
+export type StreamEvent = (typeof STREAM_EVENTS)[number]
+
 /** One open stream. */
 interface Follower {
+  /** The events it asked for; null for all. */
+  readonly names: ReadonlySet<StreamEvent> | null
   readonly stream: EventStream
   readonly who: Who
   readonly address: string
@@ -62,6 +68,8 @@ export class Live {
   readonly #limits: StreamLimits
   readonly #now: () => number
   readonly #followers = new Set<Follower>()
+  /** Streams that others serve, which count as those here. */
+  readonly #held = new Set<Pick<Follower, 'who' | 'address'>>()
   #overview: { readonly id: number; readonly value: Overview } | null = null
   #overviewText = ''
   #warningsText = ''
@@ -82,14 +90,21 @@ export class Live {
   /** Opens a stream. Raises 429 when the caller or its address has too many, 503 when there are too many in total.
    *  `lastEventId` is the last event that the page received before it reconnected. */
   follow(
-    who: Who,
+    caller: Who,
     options: Pick<StreamOptions, 'signal'> & {
       readonly address: string
       readonly lastEventId: string | null
+      /** The events it asked for; null for all. */
+      readonly names?: ReadonlySet<StreamEvent> | null
+      /** The queue it asked for; null for all that it may see. */
+      readonly queue?: string | null
       readonly isWelcome: () => Promise<boolean>
     },
   ): ReadableStream<Uint8Array> {
-    this.#checkRoom(who, options.address)
+    this.#checkRoom(caller, options.address)
+    const { names = null, queue = null } = options
+    // Whoever asks for one queue is served as one who may see no other.
+    const who = queue === null ? caller : { ...caller, queues: [queue] }
     const stream = new EventStream({
       signal: options.signal,
       onEnd: () => {
@@ -104,6 +119,7 @@ export class Live {
       who,
       address,
       isWelcome,
+      names,
       checkedMs: this.#now(),
       isBeingChecked: false,
       ...sent,
@@ -118,9 +134,17 @@ export class Live {
     return stream.readable
   }
 
+  /** Counts a stream that another part serves, until the function it returns is called. Raises as `follow` does. */
+  hold(who: Who, address: string): () => void {
+    this.#checkRoom(who, address)
+    const held = { who, address }
+    this.#held.add(held)
+    return () => void this.#held.delete(held)
+  }
+
   #checkRoom({ name, principal }: Who, address: string): void {
     const { streamsMax, streamsPerKeyMax, streamsPerAddressMax } = this.#limits
-    const all = [...this.#followers]
+    const all = [...this.#followers, ...this.#held]
     if (all.filter(({ who }) => who.principal === principal).length >= streamsPerKeyMax) {
       throw new Refusal(
         429,
@@ -201,6 +225,7 @@ export class Live {
   #sendOverview(follower: Follower): void {
     const { id, value } = this.#overview!
     const { stream, who } = follower
+    if (!isWanted(follower, 'overview')) return
     if (who.queues === null) {
       stream.send('overview', showOverview(value, who), id)
       return
@@ -219,6 +244,7 @@ export class Live {
     this.#warningsText = text
     const seenBy = (who: Who) => warnings.filter((warning) => isFor(warning, who))
     for (const follower of [...this.#followers]) {
+      if (!isWanted(follower, 'warning')) continue
       const theirs = seenBy(follower.who)
       const theirText = JSON.stringify(theirs.map(({ code, queue }) => [code, queue]))
       if (follower.who.queues !== null && theirText === follower.warnedText) continue
@@ -233,7 +259,7 @@ export class Live {
     if (text === this.#bulksText) return
     this.#bulksText = text
     const running = bulks.filter(({ state }) => state === 'running' || state === 'waiting').length
-    for (const { stream, who } of [...this.#followers]) if (who.queues === null) stream.send('bulk', { running })
+    this.#sendAll('bulk', { running })
   }
 
   /** What changes by the second, such as how many run, pages read by themselves. */
@@ -248,7 +274,14 @@ export class Live {
     if (text === this.#limitsText) return
     this.#limitsText = text
     const open = limits.filter(({ breaker }) => breaker !== null && breaker.position !== 'closed').length
-    for (const { stream, who } of [...this.#followers]) if (who.queues === null) stream.send('limits', { open })
+    this.#sendAll('limits', { open })
+  }
+
+  /** To those who see all queues. */
+  #sendAll(name: StreamEvent, value: unknown): void {
+    for (const follower of [...this.#followers]) {
+      if (follower.who.queues === null && isWanted(follower, name)) follower.stream.send(name, value)
+    }
   }
 
   #ping(): void {
@@ -273,6 +306,10 @@ export class Live {
       follower.isBeingChecked = false
     }
   }
+}
+
+function isWanted({ names }: Follower, name: StreamEvent): boolean {
+  return names === null || names.has(name)
 }
 
 /** True for a warning that the caller may see: those limited to some queues see only theirs. */

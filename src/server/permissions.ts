@@ -42,12 +42,22 @@ export const PERMISSIONS = {
   listSchedules: ['read'],
 
   revealPayload: ['read:payload'],
+  jobOutput: ['read:payload'],
 
   enqueue: ['enqueue'],
   enqueueMany: ['enqueue'],
   cloneJob: ['read', 'enqueue'],
 
+  claimWork: ['work'],
+  extendWork: ['work'],
+  settleWork: ['work'],
+  releaseWork: ['work'],
+  progressWork: ['work'],
+  logWork: ['work'],
+  leaveWork: ['work'],
+
   cancelJob: ['operate'],
+  signalJob: ['operate'],
   requeueJob: ['operate'],
   requeueDead: ['operate'],
   discardJob: ['operate'],

@@ -54,6 +54,8 @@ const STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   unknown_parent: 422,
   key_conflict: 409,
   wrong_state: 409,
+  unstorable: 422,
+  kept_full: 409,
   job_not_found: 404,
   schedule_not_found: 404,
   bulk_not_found: 404,

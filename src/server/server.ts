@@ -72,6 +72,7 @@ export function createServer(holdfast: Client, options: ServerOptions = {}): Ser
     createToken: () => context.sessions.createToken(),
     close: async () => {
       context.live.close()
+      holdfast.endRemoteWaits()
       await Promise.all([...listening].map((started) => started.close()))
     },
   }

@@ -6,7 +6,7 @@ import { parseCron } from '../core/cron.js'
 import { formatFilter } from '../core/filter-format.js'
 import { queueLimitName } from '../core/flow/job-flow.js'
 import type { BreakerView, LimitView } from '../core/flow/views.js'
-import { type BulkView, type DeadGroup, type Overview, WORKER_LIVE_MS } from '../core/operating.js'
+import { type BulkView, type DeadGroup, isLiveAfter, type Overview } from '../core/operating.js'
 import type { JobView, WorkerView } from '../core/views.js'
 import { MASK, type MaskPlace, mask, secretPlaces } from './redact.js'
 import type * as flow from './schemas/flow.js'
@@ -83,7 +83,7 @@ function nextTimes({ cron, zone }: ScheduleStatus, nowMs: number): readonly Date
   }
 }
 
-export function showWorker(worker: WorkerView, who: Who, nowMs: number): Shown<operating.Worker> {
+export function showWorker({ restMs = 0, ...worker }: WorkerView, who: Who, nowMs: number): Shown<operating.Worker> {
   const heartbeatAgeMs = Math.max(0, Math.round(nowMs - worker.seenAt.getTime()))
   const jobs = worker.jobs
     .filter(({ queue }) => maySee(who, queue))
@@ -91,7 +91,7 @@ export function showWorker(worker: WorkerView, who: Who, nowMs: number): Shown<o
   const queues = worker.queues.filter((queue) => maySee(who, queue))
   // A type does not tell its queue, so they are hidden from callers limited to some queues.
   const types = who.queues === null ? worker.types : null
-  return { ...worker, queues, types, jobs, heartbeatAgeMs, live: heartbeatAgeMs <= WORKER_LIVE_MS }
+  return { ...worker, queues, types, jobs, heartbeatAgeMs, live: isLiveAfter(heartbeatAgeMs, { restMs }) }
 }
 
 /** A limit. Callers limited to some queues don't see its counts, nor who moved its breaker: jobs of other queues may share it. */

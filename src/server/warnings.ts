@@ -7,7 +7,7 @@ import { describeReducedRedis } from '../core/durability.js'
 import { showMs } from '../core/duration.js'
 import type { LimitView, StoppedGroup } from '../core/flow/views.js'
 import { describeHorizon } from '../core/horizon.js'
-import { type Overview, type QueueOverview, WORKER_LIVE_MS } from '../core/operating.js'
+import { isLiveAfter, type Overview, type QueueOverview } from '../core/operating.js'
 import { LATE_AFTER_MS } from '../core/schedule.js'
 import type { WorkerView } from '../core/views.js'
 import type { Warning } from './schemas/operating.js'
@@ -179,7 +179,7 @@ function readable(number: number): string {
 
 function* ofWorker(worker: WorkerView, nowMs: number): Generator<Warning> {
   const ageMs = nowMs - worker.seenAt.getTime()
-  if (ageMs <= WORKER_LIVE_MS || ageMs > HEARTBEAT_GAP_MS) return
+  if (isLiveAfter(ageMs, worker) || ageMs > HEARTBEAT_GAP_MS) return
   yield {
     code: 'heartbeat_gap',
     level: 'warning',

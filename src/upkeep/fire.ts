@@ -7,7 +7,7 @@ import type { NewJob } from '../core/job.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
 import type { Schedule } from '../core/schedule.js'
-import { jobOfSchedule, LATE_AFTER_MS, ticksDue } from '../core/schedule.js'
+import { jitterOf, jobOfSchedule, LATE_AFTER_MS, ticksDue } from '../core/schedule.js'
 import type { DueSchedules, Fired, UpkeepStore } from '../core/upkeep-store.js'
 import { jittered } from './loop.js'
 
@@ -36,7 +36,7 @@ export interface FireDeps {
 /** The fire step of one process. */
 export class Fire {
   readonly #deps: FireDeps
-  readonly #makeId: () => string
+  readonly #makeId: (queue: string) => string
   /** Schedules that cannot be read here, and when that was last reported. */
   readonly #broken = new Map<string, number>()
   /** Queues whose ticks are late: when that was last reported, and how many firings there were since. */
@@ -47,7 +47,9 @@ export class Fire {
 
   constructor(deps: FireDeps) {
     this.#deps = deps
-    this.#makeId = idMaker(() => this.#storeNowMs, deps.ports.random)
+    const makeId = idMaker(() => this.#storeNowMs, deps.ports.random)
+    const { parts } = deps.store
+    this.#makeId = parts === undefined ? makeId : (queue) => parts.mark(makeId(), queue)
   }
 
   /** Fires what is due and returns how long until the next is. */
@@ -91,7 +93,11 @@ export class Fire {
     const { name, nextAtMs: expectedNextAtMs } = schedule
     const firing = this.#readTicks(schedule, nowMs)
     if (firing === null) return undefined
-    const ticks = firing.ticks.map((tickMs) => ({ tickMs, job: jobOfSchedule(schedule, this.#makeId()) }))
+    const { jitterMs } = firing
+    const ticks = firing.ticks.map((tickMs) => {
+      const runAtMs = jitterMs === 0 ? null : tickMs + jitterOf(name, tickMs, jitterMs)
+      return { tickMs, job: jobOfSchedule(schedule, this.#makeId(schedule.queue), runAtMs) }
+    })
     const { nextAtMs } = firing
     const answer = await this.#deps.store.fire({ name, expectedNextAtMs, ticks, nextAtMs })
     if (answer.fired) {
@@ -101,9 +107,13 @@ export class Fire {
     return nextAtMs
   }
 
-  #readTicks(schedule: DueSchedule, nowMs: number): ReturnType<typeof ticksDue> | null {
+  #readTicks(
+    schedule: DueSchedule,
+    nowMs: number,
+  ): (ReturnType<typeof ticksDue> & { readonly jitterMs: number }) | null {
     try {
-      const firing = ticksDue(parseCron(schedule.cron, schedule.zone), schedule, schedule.nextAtMs, nowMs)
+      const times = parseCron(schedule.cron, schedule.zone)
+      const firing = { ...ticksDue(times, schedule, schedule.nextAtMs, nowMs), jitterMs: times.jitterMs }
       this.#broken.delete(schedule.name)
       return firing
     } catch (error) {

@@ -22,6 +22,9 @@ export class Loop {
   #inFlight: Promise<void> | null = null
   #isRunning = false
   #isFailing = false
+  #isResting = false
+  /** When the next step would have been due without the rest. */
+  #restedDueMs = 0
 
   constructor(deps: LoopDeps) {
     this.#deps = deps
@@ -39,6 +42,21 @@ export class Loop {
     this.#isRunning = false
     this.#timer?.cancel()
     await this.#inFlight
+  }
+
+  /** Does no step but when nudged, until `wake`. */
+  rest(): void {
+    this.#isResting = true
+    this.#timer?.cancel()
+    this.#restedDueMs = this.#inFlight === null ? this.#dueMs : 0
+    this.#dueMs = Number.POSITIVE_INFINITY
+  }
+
+  /** Goes on as usual after a rest: with a step in `afterMs`, or when one would have been due if that is later. */
+  wake(afterMs: number): void {
+    this.#isResting = false
+    this.#isFailing = false
+    this.nudge(Math.max(afterMs, this.#restedDueMs - this.#deps.ports.clock.monotonic()))
   }
 
   /** Makes sure that a step begins within `withinMs` from now. A failing store keeps the pause it was given. */
@@ -72,8 +90,10 @@ export class Loop {
       this.#dueMs = Number.POSITIVE_INFINITY
     }
     this.#inFlight = null
-    this.#dueMs = Math.min(this.#dueMs, this.#deps.ports.clock.monotonic() + waitMs)
-    if (this.#isRunning) this.#arm()
+    const nextMs = this.#deps.ports.clock.monotonic() + waitMs
+    if (this.#isResting) this.#restedDueMs = nextMs
+    else this.#dueMs = Math.min(this.#dueMs, nextMs)
+    if (this.#isRunning && this.#dueMs !== Number.POSITIVE_INFINITY) this.#arm()
   }
 }
 

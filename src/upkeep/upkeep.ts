@@ -17,7 +17,8 @@ import { type Duration, durationMs } from '../core/duration.js'
 import type { Emit } from '../core/events.js'
 import type { TallySink } from '../core/operating.js'
 import type { Ports } from '../core/ports.js'
-import type { UpkeepStore } from '../core/upkeep-store.js'
+import type { QuietPart } from '../core/quiet.js'
+import type { Pulse, UpkeepStore } from '../core/upkeep-store.js'
 import { stepBulks } from './bulk.js'
 import { watchDurability } from './durability.js'
 import { Fire } from './fire.js'
@@ -53,6 +54,8 @@ export interface UpkeepDeps {
   readonly emit: Emit
   /** Counts what upkeep does. */
   readonly tally?: TallySink
+  /** A step that a rest was interrupted for is over. */
+  readonly onStepped?: () => void
 }
 
 /** The steps, in the order of a tick, and about how long after the start the loop of each begins. Fire and rescue come before
@@ -70,12 +73,15 @@ const BEGINS_MS = {
   'prune audit': 30_000,
 } as const
 
+/** How soon, at the latest, an upkeep that rested fires and promotes. */
+const STIRRED_MS = 200
+
 type StepName = keyof typeof BEGINS_MS
 
 const STEP_NAMES = Object.keys(BEGINS_MS) as StepName[]
 
 /** The upkeep of one process. */
-export class Upkeep {
+export class Upkeep implements QuietPart {
   readonly #deps: UpkeepDeps
   readonly #promoter: Promote
   readonly #steps: Readonly<Record<StepName, () => Promise<number>>>
@@ -97,10 +103,10 @@ export class Upkeep {
     const flow = new FlowWatch(deps)
     const prune = new Prune({ ...deps, retentionMs })
     this.#steps = {
-      fire: () => fire.step(),
+      fire: () => fire.step().finally(() => deps.onStepped?.()),
       rescue: () => rescue.step(),
       bulk: () => stepBulks(deps),
-      promote: () => promoter.step(),
+      promote: () => promoter.step().finally(() => deps.onStepped?.()),
       sample: () => sampleOnce(deps, flow),
       horizon: () => horizon.step(),
       durability: () => watchDurability(deps),
@@ -133,6 +139,33 @@ export class Upkeep {
   /** A bulk action was started in this process. The bulk step runs immediately. */
   nudgeBulks(): void {
     this.#loops.bulk.nudge(0)
+  }
+
+  /** Whether it can rest: always, because it keeps nothing in hand. */
+  readonly isIdle = true
+  readonly queues: readonly string[] = []
+  readonly beat = null
+
+  /** Does nothing by itself, but what `due` says. */
+  rest(): void {
+    for (const loop of Object.values(this.#loops)) loop.rest()
+  }
+
+  /** Works as usual again. Processes are woken together, so they begin at different times. */
+  stir(): void {
+    for (const name of STEP_NAMES)
+      this.#loops[name].wake(jittered(Math.max(STIRRED_MS, BEGINS_MS[name]), this.#deps.ports))
+  }
+
+  /** While it rests: what is known to become due. */
+  due({ nextDueMs, nextTickMs }: Pick<Pulse, 'nextDueMs' | 'nextTickMs'>): void {
+    if (nextDueMs !== null) this.nudge(nextDueMs)
+    if (nextTickMs !== null) this.#loops.fire.nudge(Math.max(0, nextTickMs))
+  }
+
+  /** While it rests: does once what can wait, but not for ever. */
+  tidy(): void {
+    for (const name of ['promote', 'durability', 'prune', 'prune audit'] as const) this.#loops[name].nudge(0)
   }
 
   /** Runs every step once, for tests and for callers who run upkeep themselves. Raises what the store raises. */

@@ -8,6 +8,15 @@ import { noteDry, rotate, type Share, splitRoom, stillFull, WeightedShares } fro
 
 const REFILL_PART = 8
 
+/** What the claims of one round, over all queues, brought. */
+export interface Brought {
+  readonly count: number
+  /** How long the longest-waiting job had been ready. */
+  readonly ageMs: number | null
+  /** True while a queue may hold more. */
+  readonly isFull: boolean
+}
+
 /** The queues of one worker, and what it knows of them. */
 export class ClaimQueues {
   readonly flow: FlowQueues
@@ -44,7 +53,7 @@ export class ClaimQueues {
 
   /** Keeps what a claim found; answers with the queues that may have more. */
   learn(asked: readonly Share[], claim: Claim): readonly string[] {
-    this.flow.learn(claim)
+    this.flow.learn(asked, claim)
     noteDry(this.#dry, asked, claim.jobs)
     return stillFull(asked, claim.jobs, this.flow.states)
   }

@@ -1,16 +1,21 @@
 // What a handler is given beside its payload. Everything in it is made when it is asked for.
 
-import type { JobContext } from '../core/definition.js'
+import type { Completed, JobContext, JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import { checkCost } from '../core/flow/resolve.js'
 import type { Queryable } from '../core/job-store.js'
 import { encodeResult } from '../core/json.js'
+import { checkResult } from '../core/result.js'
 import type { FailableContext } from './current-job.js'
 import type { HeldJob } from './held-job.js'
+import { keeperOf, leaseLost } from './keeper-port.js'
+import { lastProgress, noConnection, parentResults } from './lookup.js'
 import { Notes, writeNotes } from './notes.js'
 import { rateLimited, SnoozeJob } from './outcome.js'
 import type { RunScope } from './run.js'
+
+type EnqueuedChild = Awaited<ReturnType<JobContext['holdfast']['enqueue']>>
 
 /** The context of one attempt. */
 export class RunContext implements JobContext, FailableContext {
@@ -60,6 +65,42 @@ export class RunContext implements JobContext, FailableContext {
     return this.#held.job.flow?.group ?? null
   }
 
+  get schedule(): JobContext['schedule'] {
+    const made = this.#held.job.origin?.schedule ?? null
+    return made === null ? null : { name: made.name, tick: new Date(made.tickMs) }
+  }
+
+  get parents(): readonly string[] {
+    return this.#held.job.origin?.after ?? []
+  }
+
+  get enqueuedBy(): string | null {
+    return this.#held.job.origin?.enqueuedBy ?? null
+  }
+
+  get holdfast(): JobContext['holdfast'] {
+    const { holdfast } = this.#scope
+    if (holdfast === null) throw noConnection('holdfast', 'by a worker without a connection')
+    return holdfast
+  }
+
+  get enqueue(): JobContext['enqueue'] {
+    const by = { enqueuedBy: this.id }
+    return ((job: never, payload: never, options?: { readonly child?: string }) => {
+      const send = () => this.holdfast.enqueue(job, payload, { ...options, ...by })
+      return options?.child === undefined ? send() : this.#child(options.child, send)
+    }) as JobContext['enqueue']
+  }
+
+  get parentResults(): JobContext['parentResults'] {
+    return ((jobs?: JobDefinition | readonly JobDefinition[]) =>
+      parentResults(this.#scope.store, this.parents, jobs)) as JobContext['parentResults']
+  }
+
+  get lastProgress(): JobContext['lastProgress'] {
+    return (() => lastProgress(this.#scope.store, this)) as JobContext['lastProgress']
+  }
+
   /** Whether the job was lost with a worker before. */
   get isSuspect(): boolean {
     return this.#held.crashes > 0
@@ -106,6 +147,26 @@ export class RunContext implements JobContext, FailableContext {
     return rateLimited
   }
 
+  get step(): JobContext['step'] {
+    return keeperOf(this.#held, this.#scope).step
+  }
+
+  get once(): JobContext['once'] {
+    return keeperOf(this.#held, this.#scope).once
+  }
+
+  get waitFor(): JobContext['waitFor'] {
+    return keeperOf(this.#held, this.#scope).waitFor
+  }
+
+  get write(): JobContext['write'] {
+    return keeperOf(this.#held, this.#scope).write
+  }
+
+  get waitForChildren(): JobContext['waitForChildren'] {
+    return keeperOf(this.#held, this.#scope).waitForChildren
+  }
+
   get spent(): JobContext['spent'] {
     return (cost) => {
       this.#held.spent = checkCost(cost)
@@ -113,18 +174,33 @@ export class RunContext implements JobContext, FailableContext {
   }
 
   get complete(): JobContext['complete'] {
-    return (tx, result) => this.#complete(tx, result)
+    return (tx, result) => this.#complete(tx, result) as Promise<Completed>
   }
 
-  async #complete(tx: Queryable, result: unknown): Promise<void> {
+  /** A child with a name is enqueued by the first attempt that gets there. */
+  async #child(name: string, send: () => Promise<EnqueuedChild>): Promise<EnqueuedChild> {
+    let sent: EnqueuedChild | null = null
+    const id = await keeperOf(this.#held, this.#scope).child(name, async () => {
+      sent = await send()
+      return sent.id
+    })
+    if (sent !== null) return sent
+    const { holdfast } = this
+    const state = (await holdfast.get(id))?.state ?? 'succeeded'
+    const wait: EnqueuedChild['wait'] = (options) => holdfast.wait(id, options)
+    return { id, created: false, state, wait } as EnqueuedChild
+  }
+
+  async #complete(tx: Queryable, returned: unknown): Promise<void> {
     const held = this.#held
     if (held.phase === 'ended' || held.isLost) throw leaseLost(held)
     if (typeof tx?.query !== 'function') {
       throw new HoldfastError('invalid_option', 'complete(tx) takes a client with query(text, values) in a transaction')
     }
+    const result = await checkResult(held.handler.definition as JobDefinition, returned)
     held.isCompleting = true
     // The transaction ends the lease, and what is noted after that is dropped.
-    await writeNotes([held], this.#scope)
+    await Promise.all([writeNotes([held], this.#scope), held.keeper?.written()])
     const { attempt, crashes, job } = held
     const settled = {
       id: held.id,
@@ -163,14 +239,6 @@ export class RunContext implements JobContext, FailableContext {
 
 function snooze(delay: Duration): never {
   throw new SnoozeJob(durationMs(delay, { name: 'delay' }))
-}
-
-function leaseLost(held: HeldJob): HoldfastError {
-  return new HoldfastError(
-    'lease_lost',
-    `job ${held.id} no longer belongs to this run (fence ${held.fence}): roll the transaction back`,
-    { details: { id: held.id, fence: held.fence } },
-  )
 }
 
 function asText(value: unknown): string {

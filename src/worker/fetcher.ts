@@ -25,7 +25,8 @@ import type { Claim, JobStore } from '../core/job-store.js'
 import { PACES, Pace } from '../core/pace.js'
 import type { Ports, Timer } from '../core/ports.js'
 import type { Reservation } from '../core/reserve.js'
-import { ClaimQueues } from './claim-round.js'
+import { PACED, type Reason, strongest } from './claim-reason.js'
+import { type Brought, ClaimQueues } from './claim-round.js'
 import { Hearing } from './hearing.js'
 import type { WorkerSettings } from './options.js'
 import { Reservations, type SentClaim } from './reservations.js'
@@ -35,13 +36,6 @@ import type { StoreTime } from './store-time.js'
 
 type State = 'stopped' | 'idle' | 'paced' | 'crowded' | 'claiming' | 'failed'
 
-/** Why a claim is made; of several reasons the last one here counts. */
-const REASONS = ['poll', 'probe', 'start', 'follow', 'wake', 'backlog', 'own enqueue'] as const
-type Reason = (typeof REASONS)[number]
-
-// A claim for these reasons waits until its pace allows it. A job that this process enqueued is claimed without that: until then the
-// enqueues that follow cannot reserve slots, and every job would take two commits instead of one.
-const PACED: ReadonlySet<Reason> = new Set(['wake', 'follow'])
 // When a poll finds what no wake-up announced, wake-ups are lost, and the longest pause shrinks by this much.
 const UNANNOUNCED_FACTOR = 8
 // A claim whose answer is lost leases jobs to no worker until their leases run out. After a failure the next claim asks for
@@ -59,17 +53,10 @@ export interface FetcherDeps {
   readonly workerId: string
   readonly batches: readonly ClaimBatch[]
   readonly onAdmitted: () => void
+  /** Whether the process rests: then nothing is claimed before a wake-up. */
+  readonly isQuiet: () => boolean
   /** Whether wake-ups of other processes are to be received. */
   readonly mute: (isMuted: boolean) => Promise<void>
-}
-
-/** What the claims of one round, over all queues, brought. */
-interface Round {
-  readonly count: number
-  /** How long the longest-waiting job had been ready. */
-  readonly ageMs: number | null
-  /** True while a queue may hold more. */
-  readonly isFull: boolean
 }
 
 /** The one fetcher of a worker. */
@@ -118,13 +105,37 @@ export class Fetcher {
   wake(queue: string, isOwnEnqueue: boolean): void {
     if (!this.#deps.settings.queues.includes(queue)) return
     this.#poll.cap(this.#deps.settings.pollMaxMs)
+    this.#queues.flow.woken(queue)
     this.#want(isOwnEnqueue ? 'own enqueue' : 'wake')
+  }
+
+  /** Whether it waits for nothing but a wake-up, and has found nothing for as long as it waits at most. */
+  get isIdle(): boolean {
+    return (
+      this.#state === 'idle' && this.#reason === null && !this.#hearing.isMuted && this.#queues.flow.waitMs === null
+    )
+  }
+
+  /** Claims nothing before a wake-up. */
+  rest(): void {
+    if (this.#state === 'idle') this.#timer?.cancel()
+  }
+
+  /** Looks by itself again. */
+  stir(): void {
+    if (this.#state === 'idle') this.#want('poll')
   }
 
   /** There may be room. Called after every job, so it is cheap when there is nothing to do. */
   nudge(): void {
     const wanted = this.#state === 'crowded' ? this.#reason : this.#queues.flow.wantsClaim()
     if (wanted !== null) this.#want(wanted)
+  }
+
+  /** So many settlements were answered: there is room, and slots of groups and limits are free. */
+  flushed(jobs: number): void {
+    this.#queues.flow.freed(jobs)
+    this.nudge()
   }
 
   /** There is a reason to claim: claims, or waits for what it has to wait for. */
@@ -160,7 +171,7 @@ export class Fetcher {
   async #claimAll(): Promise<void> {
     const { slots } = this.#deps
     try {
-      let round: Round
+      let round: Brought
       let reason: Reason
       do {
         reason = this.#reason ?? 'backlog'
@@ -178,7 +189,7 @@ export class Fetcher {
     }
   }
 
-  #learn({ count, ageMs, isFull }: Round, reason: Reason, startedMs: number): void {
+  #learn({ count, ageMs, isFull }: Brought, reason: Reason, startedMs: number): void {
     const { pollMinMs, pollMaxMs } = this.#deps.settings
     const endedMs = this.#nowMs()
     // While few jobs come, each claim that brings one was worth it, and its age does not count.
@@ -195,10 +206,11 @@ export class Fetcher {
     void this.#hearing.learn(count, endedMs)?.then(() => this.#want('wake'))
   }
 
-  #afterClaims({ isFull }: Round): void {
+  #afterClaims({ isFull }: Brought): void {
     const reason = isFull ? 'backlog' : this.#reason
     this.#state = 'idle'
     if (reason !== null) this.#want(reason)
+    else if (this.#deps.isQuiet()) this.#timer?.cancel()
     else if (this.#hearing.isMuted) this.#restAtMost(this.#pace.waitMs(this.#nowMs()), 'follow')
     else {
       const jitter = 0.5 + this.#deps.ports.random.float() / 2
@@ -213,7 +225,7 @@ export class Fetcher {
   }
 
   /** Claims once from every queue, and once more from those that gave their whole share, while there is room. */
-  async claimRound(): Promise<Round> {
+  async claimRound(): Promise<Brought> {
     const round = this.#queues.beginRound(this.#room())
     let count = 0
     let ageMs: number | null = null
@@ -246,9 +258,8 @@ export class Fetcher {
 
   #took(jobs: readonly ClaimedJob[], { asked, sentMs }: SentClaim): void {
     const { slots, hasListeners, emit, onAdmitted } = this.#deps
-    if (hasListeners()) {
-      emit({ name: 'job.claimed', count: jobs.length, asked, tookMs: this.#nowMs() - sentMs })
-    }
+    const tookMs = this.#nowMs() - sentMs
+    if (hasListeners()) emit({ name: 'job.claimed', count: jobs.length, asked, tookMs })
     if (jobs.length === 0) return
     slots.admit(jobs, sentMs)
     onAdmitted()
@@ -267,8 +278,4 @@ export class Fetcher {
   #nowMs(): number {
     return this.#deps.ports.clock.monotonic()
   }
-}
-
-function strongest(one: Reason | null, other: Reason): Reason {
-  return one === null || REASONS.indexOf(other) > REASONS.indexOf(one) ? other : one
 }

@@ -1,7 +1,7 @@
 // What a worker knows of its queues that have flow control. A job that waits here holds a slot of its group and limits, so the worker claims
-// from them for idle slots. Beyond these it claims only what starts within milliseconds, and only from a queue that has more jobs that may
-// start and whose jobs have neither groups nor limits. Groups take turns within a claim: the more jobs it takes, the longer is a turn.
-// Limits are shared with other queues, and a breaker must not find jobs in hand when it opens. ◄── fetcher.ts
+// from them for idle slots. Beyond these it claims only what starts within milliseconds, only from a queue that has more jobs that may start,
+// and of each group at most one turn. Jobs that name limits are not claimed ahead: limits are shared with other queues, and a breaker must not
+// find jobs in hand when it opens. ◄── fetcher.ts
 
 import type { Emit } from '../core/events.js'
 import type { FlowState } from '../core/flow/views.js'
@@ -15,6 +15,8 @@ import type { Slots } from './slots.js'
 const IDLE_PART = 4
 // About as long as the claim takes that brings the next ones.
 const AHEAD_MS = 10
+/** Without an idle slot a queue is claimed from while its claims bring at least one in this many of the jobs that they ask for. */
+const AMPLE_PART = 2
 
 /** What it needs of the worker. */
 export interface FlowQueuesDeps {
@@ -33,9 +35,13 @@ export class FlowQueues {
   readonly #states = new Map<string, FlowState>()
   readonly #toldMs = new Map<string, number>()
   #wantsSlot = false
+  /** A queue was woken since the last settlements. Those of this worker wake it when they free slots that jobs wait for. */
+  #isWoken = false
   /** The queues of which jobs may be claimed ahead; and those that have had jobs with groups or limits, of which none may. */
   readonly #plentiful = new Set<string>()
   readonly #careful = new Set<string>()
+  /** Those of the plentiful that gave most of what was claimed ahead. */
+  readonly #ample = new Set<string>()
 
   constructor(deps: FlowQueuesDeps) {
     this.#deps = deps
@@ -55,7 +61,7 @@ export class FlowQueues {
   /** Why to claim: a slot is idle and one of them may have a job for it. While a good part of the slots is idle there is nothing to wait
    *  for (`backlog`). A slot or two wait for others (`wake`, which is paced), so that not every job takes a claim. */
   wantsClaim(): 'backlog' | 'wake' | null {
-    if (this.#plentiful.size > 0 && this.#isWorthClaimingAhead()) return 'backlog'
+    if (this.#ample.size > 0 && this.#isWorthClaimingAhead()) return 'backlog'
     const idle = this.#wantsSlot ? this.#deps.slots.idle() : 0
     if (idle === 0) return null
     return idle * IDLE_PART >= this.#deps.settings.concurrency ? 'backlog' : 'wake'
@@ -65,6 +71,16 @@ export class FlowQueues {
   #isWorthClaimingAhead(): boolean {
     const { room, most } = this.#deps.slots.ahead(AHEAD_MS)
     return room > 0 && room * 2 >= most
+  }
+
+  woken(queue: string): void {
+    if (this.#states.has(queue)) this.#isWoken = true
+  }
+
+  /** So many jobs of this worker were settled. If others wait for their slots, and they are many, claims need not keep their pace. */
+  freed(jobs: number): void {
+    if (this.#isWoken && jobs * IDLE_PART >= this.#deps.settings.concurrency) this.#wantsSlot = true
+    this.#isWoken = false
   }
 
   beginRound(): void {
@@ -82,11 +98,12 @@ export class FlowQueues {
     for (const { queue, limit } of shares) {
       const isFlow = this.#states.has(queue)
       const capped = isFlow ? Math.min(limit, idle + (this.#plentiful.has(queue) ? ahead : 0)) : limit
+      const share = isFlow ? { queue, limit: capped, ahead: Math.max(0, capped - idle) } : { queue, limit }
       if (isFlow) {
-        ahead -= Math.max(0, capped - idle)
+        ahead -= share.ahead ?? 0
         idle = Math.max(0, idle - capped)
       }
-      if (capped > 0) asked.push({ queue, limit: capped })
+      if (capped > 0) asked.push(share)
       else if (limit > 0 && !hasIdle) this.#wantsSlot = true
       if (capped > 0 || (limit > 0 && !hasIdle)) done.add(queue)
     }
@@ -94,12 +111,19 @@ export class FlowQueues {
   }
 
   /** Keeps what a claim said. */
-  learn({ flow = [], jobs }: Pick<Claim, 'flow' | 'jobs'>): void {
+  learn(asked: readonly Share[], { flow = [], jobs }: Pick<Claim, 'flow' | 'jobs'>): void {
     for (const state of flow) {
       this.#states.set(state.queue, state)
-      if (jobs.some((job) => job.queue === state.queue && hasGroupOrLimits(job))) this.#careful.add(state.queue)
-      if (state.more && !this.#careful.has(state.queue)) this.#plentiful.add(state.queue)
+      const own = jobs.filter(({ queue }) => queue === state.queue)
+      if (own.some(hasLimits)) this.#careful.add(state.queue)
+      const share = asked.find(({ queue }) => queue === state.queue)
+      const isPlentiful = state.more && !this.#careful.has(state.queue)
+      if (isPlentiful) this.#plentiful.add(state.queue)
       else this.#plentiful.delete(state.queue)
+      // One group with many jobs gives its turn and no more: not worth a claim of its own.
+      const isAmple = share === undefined || own.length * AMPLE_PART >= share.limit
+      if (!isPlentiful || !isAmple) this.#ample.delete(state.queue)
+      else if (share?.ahead !== 0) this.#ample.add(state.queue)
       if (state.more) this.#wantsSlot = true
       for (const limit of state.probed ?? []) this.#deps.emit({ name: 'breaker.probed', limit })
       if (!state.more && state.waitMs !== null) this.#tellHeld(state.queue, state.waitMs)
@@ -114,6 +138,6 @@ export class FlowQueues {
   }
 }
 
-function hasGroupOrLimits({ flow }: ClaimedJob): boolean {
-  return flow !== undefined && (flow.group !== null || flow.limits.length > 0)
+function hasLimits({ flow }: ClaimedJob): boolean {
+  return flow !== undefined && flow.limits.length > 0
 }

@@ -11,7 +11,7 @@ import { type Ports, sleep, type Timer } from '../core/ports.js'
 import { HEARTBEAT_CODE } from './heartbeat-code.js'
 import { BLOCKED_AFTER_MS, type KeeperReport, LeaseKeeper, tickMs } from './lease-keeper.js'
 import type { LeaseTable } from './lease-table.js'
-import type { HeartbeatThreadStart } from './run-heartbeat.js'
+import type { HeartbeatThreadStart, ToHeartbeat } from './run-heartbeat.js'
 
 // A thread that ends this often without one extension in between cannot run here, e.g. in a bundle that left it out.
 const STARTS_MAX = 5
@@ -87,7 +87,9 @@ export class Heartbeat {
 
   #startThread(extender: ExtenderSpec): void {
     const { table, leaseMs, heartbeatMs } = this.#deps
-    const start: HeartbeatThreadStart = { buffer: table.buffer, queues: table.queues, extender, leaseMs, heartbeatMs }
+    const { kind, module, data } = extender
+    const [buffer, queues] = [table.buffer, table.queues]
+    const start: HeartbeatThreadStart = { buffer, queues, extender: { kind, module, data }, leaseMs, heartbeatMs }
     this.#starts++
     const { source, isCode } = threadSource()
     const thread = new Thread(source, {
@@ -99,12 +101,16 @@ export class Heartbeat {
     thread.unref()
     this.#thread = thread
     let failure: unknown = null
-    thread.on('message', (report: KeeperReport) => this.#hear(report))
+    thread.on('message', (said: KeeperReport | 'secret') => {
+      if (said === 'secret') void answer(thread, extender)
+      else this.#hear(said)
+    })
     thread.on('error', (error) => {
       failure = error
     })
     thread.on('exit', (code) => {
       if (this.#thread === thread && !this.#isStopped) this.#threadEnded(extender, failure ?? `exit code ${code}`)
+      else extender.onEnd?.()
     })
   }
 
@@ -116,6 +122,7 @@ export class Heartbeat {
     const error = new HoldfastError('store_unavailable', `the heartbeat thread ended: ${why}; ${next}`, { cause })
     this.#deps.emit({ name: 'store.failed', during: 'heartbeat thread', error })
     if (!willRestart) {
+      extender.onEnd?.()
       this.#timer?.cancel()
       this.#keepHere()
       return
@@ -144,6 +151,14 @@ export class Heartbeat {
     this.#starts = 0
     this.#deps.onExtended(report)
   }
+}
+
+async function answer(thread: Thread, { secret }: ExtenderSpec): Promise<void> {
+  const said: ToHeartbeat = await (secret?.() ?? Promise.reject(new Error('there is no password to ask for'))).then(
+    (got) => ({ secret: got }),
+    (error: Error) => ({ failure: error.message }),
+  )
+  thread.postMessage(said)
 }
 
 /** The thread's file; where a bundler has left none, its text. */

@@ -4,9 +4,11 @@ import type { DecidedJob } from '../core/decide.js'
 import type { AbortCause, Handler } from '../core/definition.js'
 import { type ErrorCode, HoldfastError } from '../core/errors.js'
 import type { ClaimedJob, Lease, SettledJob } from '../core/job.js'
-import { type JobLimits, resolveLimits } from '../core/limits.js'
+import { type ResolvedLimits, resolveLimits } from '../core/limits.js'
 import type { RemoteRun } from './isolation.js'
+import type { Keeper } from './keeper.js'
 import type { Notes } from './notes.js'
+import type { ParkedJob } from './outcome.js'
 
 /** waiting: prefetched. starting: has a slot, its handler not called yet. ended: its settlement is sent, or none is needed. */
 export type Phase = 'waiting' | 'starting' | 'running' | 'ended'
@@ -28,7 +30,7 @@ export class HeldJob implements Lease, DecidedJob {
   readonly attempt: number
   readonly crashes: number
   readonly createdAtMs: number
-  readonly limits: Required<JobLimits>
+  readonly limits: ResolvedLimits
   /** When its claim was sent, and when the answer arrived; monotonic. The lease lasts at least from the first. */
   readonly claimSentMs: number
   readonly heldMs: number
@@ -47,11 +49,16 @@ export class HeldJob implements Lease, DecidedJob {
   /** True once the handler called `complete()`: the store knows whether the job is settled, this process does not. */
   isCompleting = false
   notes: Notes | null = null
+  /** What it keeps between attempts, made when the handler asks; and what told the handler to leave, whatever it does with that. */
+  keeper: Keeper | null = null
+  parked: ParkedJob | null = null
   /** The handler, while it runs in a child. */
   remote: RemoteRun | null = null
   settled: SettledJob | null = null
   /** What the handler said that this attempt cost. */
   spent: number | null = null
+  /** What its handler threw. */
+  thrown: unknown = undefined
   /** True when the store refused the settlement and it goes without result and error. */
   isStripped = false
   /** Why its handler was told to stop, and the error that its signal carries. Only `abort` sets them. */

@@ -17,6 +17,8 @@ export function tickMs(heartbeatMs: number): number {
 export const BLOCKED_AFTER_MS = 2_000
 /** A blocked main thread keeps a lease without a timeout for this long. */
 const BLOCKED_MS_MAX = 60_000
+/** Without a lease for this long, the connection for extending them is ended. */
+const EMPTY_MS = 10_000
 
 /** What a keeper tells the worker. */
 export type KeeperReport =
@@ -35,6 +37,8 @@ export interface KeeperDeps {
   readonly table: LeaseTable
   readonly extend: (leases: readonly Lease[], leaseMs: number) => Promise<Extension>
   readonly report: (report: KeeperReport) => void
+  /** There has been no lease for a while: its connection is not needed for now. */
+  readonly rest?: () => void
   readonly leaseMs: number
   readonly heartbeatMs: number
   /** True in the heartbeat thread: the main thread may be blocked while this one goes on. */
@@ -49,6 +53,7 @@ export class LeaseKeeper {
   #isStopped = false
   #inFlight: Promise<void> | null = null
   #dueMs = 0
+  #emptySinceMs: number | null = null
   #seenCount = -1
   #seenAtMs = 0
 
@@ -113,11 +118,18 @@ export class LeaseKeeper {
       if (leases.length > 0) {
         this.#deps.report({ kind: 'extended', fromMs, count: leases.length - lost.length, lost, cancelled })
       }
+      this.#restWhileEmpty(leases.length, beganMs)
       // A slow answer must not push the next extension further away from the last.
       return Math.max(1, heartbeatMs - (ports.clock.monotonic() - beganMs))
     } catch (error) {
       return Math.min(this.#contact.lost(error), Math.ceil(heartbeatMs / 2))
     }
+  }
+
+  #restWhileEmpty(count: number, nowMs: number): void {
+    if (count > 0) this.#emptySinceMs = null
+    else if (this.#emptySinceMs === null) this.#emptySinceMs = nowMs
+    else if (nowMs - this.#emptySinceMs >= EMPTY_MS) this.#deps.rest?.()
   }
 
   #keepable(nowMs: number): readonly Lease[] {

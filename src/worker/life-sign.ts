@@ -13,6 +13,8 @@ export interface LifeSignDeps {
   readonly ports: Ports
   readonly emit: Emit
   readonly read: () => WorkerBeat
+  /** True while the process rests and reports its workers by itself. */
+  readonly isQuiet: () => boolean
 }
 
 /** The life sign of one worker. */
@@ -47,8 +49,10 @@ export class LifeSign {
 
   async #beat(): Promise<void> {
     try {
-      await this.#deps.store.beat(this.#deps.read())
-      this.#contact.found()
+      if (!this.#deps.isQuiet()) {
+        await this.#deps.store.beat(this.#deps.read())
+        this.#contact.found()
+      }
     } catch (error) {
       this.#contact.lost(error)
     }

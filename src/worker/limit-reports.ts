@@ -25,7 +25,8 @@ export interface FlowEnd {
 }
 
 /** The settlement of a job, with what flow control adds to it. */
-export function settledWith(settled: SettledJob, { job, spent }: HeldJob, end: FlowEnd | undefined): SettledJob {
+export function settledWith(plain: SettledJob, { job, spent, parked }: HeldJob, end: FlowEnd | undefined): SettledJob {
+  const settled = parked === null ? plain : { ...plain, ...parked.until }
   const holdOff = end?.holdOff ?? null
   if (job.flow === undefined && holdOff === null) return settled
   return {

@@ -4,12 +4,14 @@ import { checkChoice, checkKeys } from '../core/check.js'
 import type { Outcome } from '../core/decide.js'
 import type { JobDefinition, RateLimitScope, RetryJob } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
-import { isTypeLimit, type JobFlow } from '../core/flow/job-flow.js'
+import { isHoldfastError } from '../core/errors.js'
+import { holdOffOf } from '../core/flow/hold-off.js'
 import { checkLimitName } from '../core/flow/resolve.js'
 import { isOverload, retryAfterMs, statusOf, WAIT_MS_MAX } from '../core/flow/retry-after.js'
 import type { HoldOff } from '../core/flow/views.js'
 import type { ClaimedJob } from '../core/job.js'
 import { encodeError, type StoredError } from '../core/json.js'
+import type { ParkedFor, ParkedOn } from '../core/kept/kept.js'
 import type { HeldJob } from './held-job.js'
 import { RemoteEnd } from './isolation.js'
 
@@ -33,6 +35,23 @@ export class SnoozeJob extends Error {
 
   constructor(delayMs: number) {
     super('the handler asked to be run later')
+    this.delayMs = delayMs
+  }
+}
+
+/** Thrown by `waitFor()` and `waitForChildren()` to leave the handler until that has come. */
+export class ParkedJob extends Error {
+  override readonly name = 'ParkedJob'
+  /** How long it waits at most; null for children, which end by themselves. */
+  readonly delayMs: number | null
+  /** What its settlement carries. */
+  readonly until: { readonly wait: ParkedFor } | { readonly children: ParkedOn }
+
+  constructor(until: ParkedJob['until'], delayMs: number | null) {
+    super(
+      'wait' in until ? `the handler waits for the signal "${until.wait.name}"` : 'the handler waits for its children',
+    )
+    this.until = until
     this.delayMs = delayMs
   }
 }
@@ -89,7 +108,7 @@ export function readThrown(held: HeldJob, thrown: unknown, isIsolated: boolean):
 function withHoldOff<T extends Verdict>(verdict: T, job: ClaimedJob): T {
   const { outcome, scope = null } = verdict
   if (outcome.kind !== 'rate_limited') return verdict
-  const holdOff = holdOffOf(scope, outcome.delayMs, job)
+  const holdOff = holdOffOf(scope, outcome.delayMs, job.flow)
   return { ...verdict, holdOff, outcome: { ...outcome, isShared: holdOff !== null } }
 }
 
@@ -102,19 +121,6 @@ function waitOf(thrown: unknown): { readonly delayMs: number; readonly scope: Ra
     const delayMs = statusOf(thrown) === 429 ? retryAfterMs(thrown) : null
     return delayMs === null ? null : { delayMs, scope: null }
   })
-}
-
-/** The scope as a store takes it; null for the job alone. */
-function holdOffOf(scope: RateLimitScope | null, afterMs: number, { flow }: ClaimedJob): HoldOff | null {
-  const chosen = scope ?? usualScope(flow)
-  if (chosen === 'job' || (chosen === 'group' && (flow?.group ?? null) === null)) return null
-  return typeof chosen === 'string' ? { scope: chosen, afterMs } : { scope: 'limit', limit: chosen.limit, afterMs }
-}
-
-function usualScope(flow: JobFlow | undefined): RateLimitScope {
-  const named = flow?.limits.filter((name) => !isTypeLimit(name)) ?? []
-  if (named.length === 1) return { limit: named[0]! }
-  return (flow?.group ?? null) === null ? 'job' : 'group'
 }
 
 /** Reads what a handler threw. `isControl` is true when the handler itself said what should become of the job. */
@@ -135,7 +141,7 @@ export function classifyThrown(
   }
   const control = readControl(thrown)
   if (control !== null) {
-    const error = control.kind === 'snoozed' ? null : encodeError(thrown)
+    const error = control.kind === 'snoozed' || control.kind === 'parked' ? null : encodeError(thrown)
     return { outcome: control, error, isControl: true }
   }
   const retryable = isWorthAnotherAttempt(thrown, definition)
@@ -161,6 +167,9 @@ function readControl(thrown: unknown): Outcome | null {
     // By name and not by class: the handler may use another copy of this package than the worker.
     if (!(thrown instanceof Error)) return null
     if (thrown.name === 'DropJob') return { kind: 'dropped' }
+    // Another attempt would find the same.
+    if (isHoldfastError(thrown, 'child_failed')) return { kind: 'dropped' }
+    if (thrown.name === 'ParkedJob') return { kind: 'parked', delayMs: (thrown as ParkedJob).delayMs }
     if (thrown.name === 'SnoozeJob') return { kind: 'snoozed', delayMs: (thrown as SnoozeJob).delayMs }
     if (thrown.name !== 'RetryJob') return null
     return { kind: 'failed', retryable: true, delayMs: readDelay((thrown as RetryJob).delay) }

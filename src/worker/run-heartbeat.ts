@@ -12,17 +12,22 @@ import { LeaseTable } from './lease-table.js'
 export interface HeartbeatThreadStart {
   readonly buffer: SharedArrayBuffer
   readonly queues: readonly string[]
-  readonly extender: ExtenderSpec
+  readonly extender: Pick<ExtenderSpec, 'kind' | 'module' | 'data'>
   readonly leaseMs: number
   readonly heartbeatMs: number
 }
 
 interface Extender {
   readonly extend: JobStore['extend']
+  /** Ends connections that are not needed for now; the next extension opens them again. */
+  readonly rest?: () => void
   readonly close: () => Promise<void>
 }
 
-type OpenExtender = (settings: unknown) => Promise<Extender>
+type OpenExtender = (settings: unknown, ask: () => Promise<string>) => Promise<Extender>
+
+/** What the main thread says: stop, or the answer to what was asked. */
+export type ToHeartbeat = 'stop' | { readonly secret: string } | { readonly failure: string }
 
 /** Runs the thread. `known` are the extenders that came with the code, by the kind of their store; any other is loaded. */
 export async function runHeartbeat(ports: Ports, known: Readonly<Record<string, OpenExtender>> = {}): Promise<void> {
@@ -30,11 +35,13 @@ export async function runHeartbeat(ports: Ports, known: Readonly<Record<string, 
   const port = parentPort
   const start = workerData as HeartbeatThreadStart
   const openExtender = known[start.extender.kind] ?? (await loadExtender(start.extender))
-  const extender = new LazyExtender(() => openExtender(start.extender.data))
+  const secrets = new Secrets(ports.timers, (question) => port.postMessage(question))
+  const extender = new LazyExtender(() => openExtender(start.extender.data, () => secrets.ask()))
   const keeper = new LeaseKeeper({
     ports,
     table: new LeaseTable(start.buffer, start.queues),
     extend: (leases, leaseMs) => extender.extend(leases, leaseMs),
+    rest: () => extender.rest(),
     report: (report) => port.postMessage(portable(report)),
     leaseMs: start.leaseMs,
     heartbeatMs: start.heartbeatMs,
@@ -42,7 +49,11 @@ export async function runHeartbeat(ports: Ports, known: Readonly<Record<string, 
   })
   keeper.start()
   // Waiting for messages is also what keeps the thread alive.
-  port.on('message', () => {
+  port.on('message', (said: ToHeartbeat) => {
+    if (said !== 'stop') {
+      secrets.answer(said)
+      return
+    }
     keeper
       .stop()
       .then(() => extender.close())
@@ -50,7 +61,44 @@ export async function runHeartbeat(ports: Ports, known: Readonly<Record<string, 
   })
 }
 
-async function loadExtender({ kind, module }: ExtenderSpec): Promise<OpenExtender> {
+/** How long the main thread may take to answer. While it is blocked, the last answer has to do. */
+const ANSWER_MS = 1_000
+
+/** Gets passwords from the main thread. */
+class Secrets {
+  readonly #timers: Ports['timers']
+  readonly #post: (question: 'secret') => void
+  readonly #waiting: ((said: Exclude<ToHeartbeat, 'stop'>) => void)[] = []
+  #last: string | null = null
+
+  constructor(timers: Ports['timers'], post: (question: 'secret') => void) {
+    this.#timers = timers
+    this.#post = post
+  }
+
+  ask(): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const last = this.#last
+      const timer = last === null ? null : this.#timers.after(ANSWER_MS, () => resolve(last))
+      this.#waiting.push((said) => {
+        timer?.cancel()
+        if ('failure' in said) {
+          reject(new Error(said.failure))
+          return
+        }
+        this.#last = said.secret
+        resolve(said.secret)
+      })
+      this.#post('secret')
+    })
+  }
+
+  answer(said: Exclude<ToHeartbeat, 'stop'>): void {
+    this.#waiting.shift()?.(said)
+  }
+}
+
+async function loadExtender({ kind, module }: Pick<ExtenderSpec, 'kind' | 'module'>): Promise<OpenExtender> {
   if (module === null) throw new Error(`the extender of a ${kind} store was not bundled with the heartbeat thread`)
   return ((await import(module)) as { readonly openExtender: OpenExtender }).openExtender
 }
@@ -74,6 +122,10 @@ class LazyExtender {
       if (!(await isOpen(this.#opening))) this.#opening = null
       throw error
     }
+  }
+
+  rest(): void {
+    this.#opening?.then((extender) => extender.rest?.()).catch(() => {})
   }
 
   async close(): Promise<void> {

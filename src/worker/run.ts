@@ -3,7 +3,7 @@
 // Each step calls the next or concludes. No error of a handler, a schema or a payload leaves this file. ◄── slots.ts · next: ../core/decide.ts
 
 import { decide, decideBeforeRun, type Outcome, type Settlement } from '../core/decide.js'
-import type { JobDefinition } from '../core/definition.js'
+import type { JobContext, JobDefinition } from '../core/definition.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import type { JobStore } from '../core/job-store.js'
@@ -15,6 +15,7 @@ import { RunContext } from './context.js'
 import { callWithJob } from './current-job.js'
 import type { HeldJob } from './held-job.js'
 import type { Isolation, RemoteEnd } from './isolation.js'
+import type { Keeping } from './keeper-port.js'
 import { type FlowEnd, heldWith, type LimitReports, settledWith } from './limit-reports.js'
 import { readThrown } from './outcome.js'
 import type { StoreTime } from './store-time.js'
@@ -28,6 +29,10 @@ export interface RunScope {
   readonly hasListeners: () => boolean
   readonly random: () => number
   readonly tracer: JobTracer | null
+  /** The connection that the worker was made by; null where there is none, as in tests of the worker alone. */
+  readonly holdfast: JobContext['holdfast'] | null
+  /** Writes what jobs keep between attempts. */
+  readonly keeping: Keeping
   /** Counts how jobs that name limits end. */
   readonly limitReports: Pick<LimitReports, 'ended'>
   /** Where isolated handlers run; null when all run in this thread. */
@@ -150,23 +155,25 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 function resolved(held: HeldJob, scope: RunScope, value: unknown): void {
-  if (held.phase === 'ended') return
+  if (held.phase === 'ended' || held.keeper?.isBusy(() => resolved(held, scope, value))) return
   const remote = isIsolated(held, scope) ? (value as RemoteEnd) : null
   if (remote !== null && remote.verdict !== null) rejected(held, scope, remote)
   else if (held.isCompleting) scope.onCompleting(held, null)
   else if (held.isLost) letGo(held, scope)
+  else if (held.parked !== null) concludeThrown(held, scope, held.parked)
   else conclude(held, scope, { kind: 'succeeded' }, { result: remote === null ? encodeResult(value) : remote.result })
 }
 
 function rejected(held: HeldJob, scope: RunScope, thrown: unknown): void {
-  if (held.phase === 'ended') return
+  if (held.phase === 'ended' || held.keeper?.isBusy(() => rejected(held, scope, thrown))) return
   if (held.isCompleting) scope.onCompleting(held, { thrown })
   else if (held.isLost) letGo(held, scope)
-  else concludeThrown(held, scope, thrown)
+  else concludeThrown(held, scope, held.parked ?? thrown)
 }
 
 /** Ends an attempt whose handler threw. */
 export function concludeThrown(held: HeldJob, scope: RunScope, thrown: unknown): void {
+  held.thrown = thrown
   const { outcome, error, ...flow } = readThrown(held, thrown, isIsolated(held, scope))
   conclude(held, scope, outcome, { error, flow })
 }

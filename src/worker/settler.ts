@@ -28,8 +28,8 @@ export interface SettlerDeps {
   readonly emit: Emit
   /** The store has answered for this job, or never will: this worker no longer holds its lease. */
   readonly onDone: (held: HeldJob, answer: SettleResult | null) => void
-  /** A batch was answered, and there is room again. */
-  readonly onFlushed: () => void
+  /** A batch of so many was answered, and there is room again. */
+  readonly onFlushed: (jobs: number) => void
 }
 
 /** The settler of one worker. */
@@ -87,7 +87,7 @@ export class Settler {
       this.#startedMs = startedMs
       await this.#flush(batch)
       this.#pace.learn({ startedMs, endedMs: clock.monotonic(), ageMs })
-      this.#deps.onFlushed()
+      this.#deps.onFlushed(batch.length)
     }
     this.#isBusy = false
     this.#reportIdle()

@@ -7,6 +7,8 @@ import type { ClaimedJob } from '../core/job.js'
 export interface Share {
   readonly queue: string
   readonly limit: number
+  /** How many of them there is no slot for yet. */
+  readonly ahead?: number
 }
 
 /** A queue that was empty gets one part in this many of the room: enough to see that it no longer is. */

@@ -20,6 +20,10 @@ export class Unsettled {
     this.max = 2 * concurrency + 1_000
   }
 
+  get isEmpty(): boolean {
+    return this.#count === 0
+  }
+
   get isFull(): boolean {
     return this.#count >= this.max || this.#bytes >= BYTES_MAX
   }

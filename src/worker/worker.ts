@@ -17,16 +17,19 @@
 //   life-sign.ts  shows that the worker lives
 
 import { checkKeys } from '../core/check.js'
+import type { JobContext } from '../core/definition.js'
 import type { Duration } from '../core/duration.js'
 import { HoldfastError } from '../core/errors.js'
 import type { Emit } from '../core/events.js'
 import { leaseName, type NewJob } from '../core/job.js'
-import type { Extension, JobStore, SettleResult, StoreListener, Watch } from '../core/job-store.js'
+import type { Extension, JobStore, SettleResult, Watch } from '../core/job-store.js'
 import type { TallySink } from '../core/operating.js'
 import type { OperatorStore } from '../core/operator-store.js'
 import { type Ports, sleep, type Timer } from '../core/ports.js'
+import type { Quiet, QuietPart } from '../core/quiet.js'
 import type { Reservation } from '../core/reserve.js'
 import type { JobState } from '../core/states.js'
+import type { StoreListener } from '../core/store-listener.js'
 import type { JobTracer } from '../core/tracer.js'
 import { type ChildrenView, WORKER_JOBS_MAX, type WorkerBeat, type WorkerJob } from '../core/views.js'
 import { groupBatches, withBatches } from './batches.js'
@@ -34,15 +37,18 @@ import { CancelHints } from './cancel-hints.js'
 import { confirmCompletion } from './completion.js'
 import { ownHandlerError } from './current-job.js'
 import { Deadlines } from './deadlines.js'
+import { callFailureHook, errorOf } from './failure-hooks.js'
 import { Fetcher } from './fetcher.js'
 import { Heartbeat } from './heartbeat.js'
 import type { HeldJob } from './held-job.js'
 import { abortForShutdown, cancelHeld, giveUpStuck, loseCompleting, loseHeld } from './interrupt.js'
 import type { Isolation } from './isolation.js'
+import { KeptWrites } from './kept-writes.js'
 import { LeaseTable } from './lease-table.js'
 import { LifeSign } from './life-sign.js'
 import { LimitReports } from './limit-reports.js'
 import { resolveDrain, resolveWorkerOptions, type WorkerOptions, type WorkerSettings } from './options.js'
+import { OutputWrites } from './output-writes.js'
 import { Patrol } from './patrol.js'
 import type { RunScope } from './run.js'
 import { Settler } from './settler.js'
@@ -70,8 +76,12 @@ export interface WorkerDeps {
   /** Called when a settlement makes a job due after `dueInMs`, so that upkeep in this process promotes it in time. */
   readonly onDueIn?: (dueInMs: number) => void
   readonly tracer?: JobTracer | null
+  /** What its handlers get as `ctx.holdfast`. */
+  readonly holdfast?: JobContext['holdfast']
   /** Where isolated handlers run. Default null: in this thread, like the others. */
   readonly isolation?: Isolation | null
+  /** Whether the process rests while nothing is to be done. Default null: it never does. */
+  readonly quiet?: Quiet | null
 }
 
 /** Claims jobs, runs their handlers, settles them. */
@@ -92,8 +102,14 @@ export class Worker {
   readonly #lifeSign: LifeSign
   readonly #limitReports: LimitReports
   readonly #listener: StoreListener = {
-    ready: (queue, isOwnEnqueue) => this.#fetcher.wake(queue, isOwnEnqueue),
+    ready: (queue, isOwnEnqueue) => {
+      this.#fetcher.wake(queue, isOwnEnqueue)
+      this.#deps.quiet?.heard()
+    },
     cancel: (id) => this.#cancelHints.receive(id),
+    due: (dueInMs) => this.#deps.quiet?.listener.due(dueInMs),
+    stirred: () => this.#deps.quiet?.heard(),
+    deaf: () => this.#deps.quiet?.heard(),
   }
   readonly #drainOver = new AbortController()
   #drainTimer: Timer | null = null
@@ -101,6 +117,7 @@ export class Worker {
   #state: 'new' | 'ticking' | 'started' | 'draining' | 'stopped' = 'new'
   #stopping: Promise<void> | null = null
   #unlisten: () => void = () => {}
+  #leaveQuiet: () => void = () => {}
   #released = 0
 
   /** Checks the options; raises `invalid_option`, `invalid_name` or `duplicate_handler`. Nothing runs until `start()`. */
@@ -124,6 +141,8 @@ export class Worker {
       hasListeners,
       random: () => ports.random.float(),
       tracer: deps.tracer ?? null,
+      holdfast: deps.holdfast ?? null,
+      keeping: { kept: new KeptWrites({ store, ports, emit }), output: new OutputWrites({ store, ports, emit }) },
       limitReports: this.#limitReports,
       isolation: deps.isolation ?? null,
       onCompleting: (held, failure) => {
@@ -140,7 +159,11 @@ export class Worker {
     })
     const parts = { table: this.#table, deadlines: this.#deadlines, unsettled: this.#unsettled }
     this.#slots = new Slots({ scope: this.#scope, settings, ...parts })
-    const onAdmitted = () => this.#patrol.start()
+    const onAdmitted = () => {
+      this.#patrol.start()
+      deps.quiet?.works()
+    }
+    const isQuiet = () => deps.quiet?.isQuiet ?? false
     const { id: workerId } = this
     this.#fetcher = new Fetcher({
       store,
@@ -153,6 +176,7 @@ export class Worker {
       workerId,
       batches: groupBatches(settings.handlers, deps.isolation ?? null),
       onAdmitted,
+      isQuiet,
       mute: (isMuted) => store.mute(this.#listener, isMuted),
     })
     this.#settler = new Settler({
@@ -160,9 +184,9 @@ export class Worker {
       ports,
       emit,
       onDone: (held, answer) => this.#onDone(held, answer),
-      onFlushed: () => {
+      onFlushed: (jobs) => {
         this.#slots.pump()
-        this.#fetcher.nudge()
+        this.#fetcher.flushed(jobs)
       },
     })
     this.#heartbeat = new Heartbeat({
@@ -181,7 +205,7 @@ export class Worker {
     const onWatched = (watch: Watch) => this.#onPatrolled(watch)
     this.#patrol = new Patrol({ store, ports, emit, slots: this.#slots, onWatched })
     this.#cancelHints = new CancelHints({ store, ports, emit, slots: this.#slots, onWatched })
-    this.#lifeSign = new LifeSign({ store, ports, emit, read: () => this.#readBeat() })
+    this.#lifeSign = new LifeSign({ store, ports, emit, read: () => this.#readBeat(), isQuiet })
   }
 
   /** Begins to claim and run jobs. A store that is away is waited for. Raises `closed` after `stop()`. */
@@ -201,6 +225,8 @@ export class Worker {
     this.#heartbeat.start()
     this.#lifeSign.start()
     this.#fetcher.start()
+    this.#leaveQuiet = this.#deps.quiet?.add(this.#quietPart()) ?? this.#leaveQuiet
+    this.#deps.quiet?.heard()
     this.#deps.emit({ name: 'worker.started', worker: this.id })
   }
 
@@ -312,6 +338,23 @@ export class Worker {
     }
   }
 
+  /** What rests of this worker while nothing is to be done. */
+  #quietPart(): QuietPart {
+    const [fetcher, slots, unsettled] = [this.#fetcher, this.#slots, this.#unsettled]
+    const readBeat = () => ({ ...this.#readBeat(), restMs: this.#deps.quiet?.restMs ?? 0 })
+    return {
+      queues: this.#settings.queues,
+      get isIdle() {
+        return fetcher.isIdle && slots.isEmpty && unsettled.isEmpty
+      },
+      get beat() {
+        return readBeat()
+      },
+      rest: () => fetcher.rest(),
+      stir: () => fetcher.stir(),
+    }
+  }
+
   #listen(): void {
     this.#unlisten = this.#deps.store.listen(this.#listener)
   }
@@ -346,9 +389,20 @@ export class Worker {
     this.#count(held, state)
     const delayMs = 'delayMs' in settlement && state === settlement.state ? settlement.delayMs : null
     if (delayMs !== null) this.#deps.onDueIn?.(delayMs)
+    if (held.settled!.error !== null || state === 'dead') callFailureHook(held, state, this.#deps.emit)
     if (!this.#deps.hasListeners()) return
     const reason = state === 'dead' && 'reason' in settlement ? settlement.reason : null
-    this.#deps.emit({ name: 'job.settled', id, type, queue, state, reason, delayMs })
+    const error = errorOf(held)
+    this.#deps.emit({
+      name: 'job.settled',
+      id,
+      type,
+      queue,
+      state,
+      reason,
+      delayMs,
+      ...(error === null ? {} : { error }),
+    })
   }
 
   #count(held: HeldJob, state: JobState): void {
@@ -417,6 +471,7 @@ export class Worker {
       return
     }
     const { emit } = this.#deps
+    this.#leaveQuiet()
     const fetching = this.#fetcher.stop()
     this.#slots.close()
     emit({ name: 'worker.draining', worker: this.id, running: this.#slots.running.length })

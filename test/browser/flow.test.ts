@@ -152,7 +152,8 @@ describe('limits', SLOWLY, () => {
   test('the history of a breaker is a bar and a list, newest first', async () => {
     await desk.holdfast.setLimit('moved', { breaker: {} })
     const page = await desk.blank()
-    const at = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString()
+    const nowMs = Date.now()
+    const at = (minutes: number) => new Date(nowMs - minutes * 60_000).toISOString()
     await page.route('**/v1/limits/moved', async (route) => {
       const limit = await (await route.fetch()).json()
       limit.breaker.history = [

@@ -43,6 +43,13 @@ function quietHour(): object {
   return { points }
 }
 
+/** Ten minutes ago another server took over. */
+function oneFailover(): object {
+  const at = new Date(Date.now() - 600_000).toISOString()
+  const entry = { line: '1', at, actor: 'holdfast', action: 'timeline_changed', job: null, target: '2', details: null }
+  return { entries: [entry], next: null }
+}
+
 async function visit(path: string, width: number): Promise<Page> {
   const page = await desk.blank({ viewport: { width, height: 900 }, expects: /willReadFrequently/ })
   await page.route('**/v1/series**', (route) => route.fulfill({ json: quietHour() }))
@@ -123,4 +130,41 @@ describe('the dashboard', SLOWLY, () => {
       expect([path, cut]).toEqual([path, []])
     }
   })
+})
+
+test('a failover is a line on every chart, with its timeline', SLOWLY, async () => {
+  const page = await desk.blank({ viewport: { width: 1280, height: 900 }, expects: /willReadFrequently/ })
+  await page.route('**/v1/series**', (route) => route.fulfill({ json: quietHour() }))
+  await page.route('**/v1/audit**', (route) => route.fulfill({ json: oneFailover() }))
+  await page.goto(desk.url)
+
+  const labels = () =>
+    page.evaluate<string[]>(
+      `[...document.querySelectorAll('.chart-canvas')].map((chart) => chart.getAttribute('aria-label'))`,
+    )
+  await eventually(async () => (await labels()).map((text) => / timeline 2 at /.test(text))).toEqual(
+    Array(4).fill(true),
+  )
+  // A dashed line of the axis' colour from top to bottom, where nothing else is drawn in it.
+  const dashes = await page.evaluate<number>(`(() => {
+    const canvas = document.querySelector('section[aria-label="Failures"] canvas')
+    const probe = document.createElement('span')
+    probe.style.color = 'var(--ink-3)'
+    document.body.append(probe)
+    const wanted = getComputedStyle(probe).color.match(/[0-9.]+/g).slice(0, 3).map(Number)
+    probe.remove()
+    const { width, height } = canvas
+    const { data } = canvas.getContext('2d').getImageData(0, 0, width, height)
+    let most = 0
+    for (let x = 0; x < width; x++) {
+      let count = 0
+      for (let y = 0; y < height; y++) {
+        const at = 4 * (y * width + x)
+        if (data[at + 3] > 200 && wanted.every((value, part) => Math.abs(data[at + part] - value) <= 24)) count++
+      }
+      most = Math.max(most, count)
+    }
+    return most / height
+  })()`)
+  expect(dashes).toBeGreaterThan(0.3)
 })

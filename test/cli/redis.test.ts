@@ -95,7 +95,35 @@ describe('a worker on Redis', () => {
 
     await expect.poll(async () => (await show(id)).state, { timeout: 60_000 }).toBe('succeeded')
   })
+
+  test('that is killed gives back the slots of its limit and its group', { timeout: 90_000 }, async () => {
+    const holdfast = await connect(server.url)
+    await holdfast.setLimit('api', { concurrency: 2 })
+    await holdfast.setQueue('default', { groups: { concurrency: 1 } })
+    await holdfast.close()
+    const first = await startWorker('--visibility-timeout', '2s')
+    const groups = ['a', 'a', 'b', 'b', 'c', 'c']
+    const ids = await Promise.all(groups.map((group) => enqueue('patient', '--group', group, '--limit', 'api')))
+    const runningOf = async () =>
+      ((await json('limits', 'list')) as { limits: { running: number }[] }).limits[0]!.running
+    await expect.poll(runningOf, { timeout: 20_000 }).toBe(2)
+
+    process.kill(first.pid, 'SIGKILL')
+    // Each attempt after the first ends immediately. Jobs that only now get their first one would sleep.
+    await run(['jobs', 'cancel', ...(await waiting(ids))], at)
+    await startWorker('--visibility-timeout', '2s')
+
+    const statesOf = async () => (await Promise.all(ids.map(async (id) => (await show(id)).state))).sort()
+    const ended = ['cancelled', 'cancelled', 'cancelled', 'cancelled', 'succeeded', 'succeeded']
+    await expect.poll(statesOf, { timeout: 60_000, interval: 500 }).toEqual(ended)
+    expect(await runningOf()).toBe(0)
+  })
 })
+
+async function waiting(ids: readonly string[]): Promise<string[]> {
+  const states = await Promise.all(ids.map(async (id) => ({ id, state: (await show(id)).state })))
+  return states.filter(({ state }) => state === 'ready').map(({ id }) => id)
+}
 
 describe('commands on Redis', () => {
   test('look, pause, cancel and check', { timeout: 90_000 }, async () => {

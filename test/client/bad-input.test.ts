@@ -123,7 +123,7 @@ const enqueueCases: Case[] = [
     'a tx for a store without transactions',
     (c) => c.enqueue('a', 1, { tx: { query: async () => ({ rows: [] }) } }),
     'unsupported',
-    /memory store has no transactions/,
+    /memory store takes part in its own transactions alone/,
   ],
   ['a signal that is none', (c) => c.enqueue('a', 1, { signal: {} as never }), 'invalid_option', /AbortSignal/],
 ]

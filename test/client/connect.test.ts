@@ -44,7 +44,7 @@ describe('connect', () => {
     ['a PostgreSQL URL with a bad port', 'postgres://h:99999/x', 'invalid_url', /must look like/],
     ['an embedded store without a folder', 'embedded:', 'invalid_url', /must name a folder/],
     ['a Redis URL without slashes', 'redis:x', 'invalid_url', /must look like redis:\/\/user/],
-    ['a Redis Cluster', 'redis+cluster://:s3cret@localhost', 'unsupported', /does not support: use redis:\/\//],
+    ['a Redis Cluster with a database', 'redis+cluster://:s3cret@localhost/3', 'invalid_url', /no databases/],
   ]
 
   for (const [name, url, code, message] of cases) {
@@ -58,7 +58,7 @@ describe('connect', () => {
   }
 
   const optionCases: [name: string, options: unknown, message: RegExp][] = [
-    ['an unknown option', { pool: 5 }, /connect has no option "pool"/],
+    ['an unknown option', { pools: 5 }, /connect has no option "pools"/],
     ['options that are no object', 'x', /connect must be an object/],
     ['a payload limit of nothing', { payloadBytesMax: 0 }, /payloadBytesMax must be a whole number from 1/],
     ['an endless payload limit', { payloadBytesMax: Number.POSITIVE_INFINITY }, /payloadBytesMax must be/],

@@ -12,6 +12,91 @@ const report = defineJob('report', {
 })
 const daily = { cron: '0 9 * * *', zone: 'Europe/Berlin', job: report, payload: { kind: 'day' } } as const
 
+describe('every, nicknames, jitter and an end', () => {
+  test('every ticks at the multiples of its span, whenever it was set', async () => {
+    const { client, clock } = await openClient()
+    await clock.advance(17_000)
+
+    const schedule = await client.schedule('often', { every: '90s', job: 'tidy' })
+
+    expect(schedule).toMatchObject({ cron: '@every 90s', nextAt: new Date('2026-01-15T12:01:30Z') })
+    expect((await client.nextRuns('often', 2)).map((at) => at.toISOString().slice(11, 19))).toEqual([
+      '12:01:30',
+      '12:03:00',
+    ])
+  })
+
+  test.each([
+    ['@hourly', '0 * * * *'],
+    ['@daily', '0 0 * * *'],
+    ['@Weekly', '0 0 * * 0'],
+    ['@monthly', '0 0 1 * *'],
+    ['@yearly', '0 0 1 1 *'],
+  ])('%s is kept as its fields', async (cron, fields) => {
+    const { client } = await openClient()
+
+    expect((await client.schedule('nick', { cron, job: 'tidy' })).cron).toBe(fields)
+  })
+
+  test('there is no tick after the end, and a later end lets it go on', async () => {
+    const { client } = await openClient()
+    await client.schedule('ends', { every: '1h', until: '2026-01-15T14:00:00Z', job: 'tidy' })
+    const first = await client.nextRuns('ends', 5)
+
+    const longer = await client.schedule('ends', { every: '1h', until: '2026-01-15T15:30:00Z', job: 'tidy' })
+
+    expect(first.map((at) => at.getUTCHours())).toEqual([13, 14])
+    expect((await client.nextRuns('ends', 5)).map((at) => at.getUTCHours())).toEqual([13, 14, 15])
+    expect(longer.nextAt).toEqual(new Date('2026-01-15T13:00:00Z'))
+  })
+})
+
+describe('backfill', () => {
+  const range = { from: '2026-01-15T08:00:00Z', to: '2026-01-15T11:00:00Z' }
+
+  test('says which ticks would get a job, makes those jobs, and makes none twice', async () => {
+    const { client } = await openClient()
+    await client.schedule('hourly', { cron: '@hourly', job: 'tidy', payload: { a: 1 }, queue: 'back' })
+
+    const preview = await client.backfill('hourly', { ...range, dryRun: true })
+    const before = await client.list({ queue: 'back' })
+    const made = await client.backfill('hourly', { ...range, by: 'ada' })
+    const again = await client.backfill('hourly', range)
+
+    expect(preview.ticks.map(({ tick, jobId }) => [tick.getUTCHours(), jobId])).toEqual([
+      [8, null],
+      [9, null],
+      [10, null],
+      [11, null],
+    ])
+    expect(before.jobs).toEqual([])
+    expect(made.made).toBe(4)
+    expect(again).toMatchObject({ made: 0, ticks: made.ticks })
+    const { jobs } = await client.list({ queue: 'back' })
+    expect(jobs).toHaveLength(4)
+    expect(jobs.map(({ tags }) => tags)).toContainEqual(['schedule:hourly', 'tick:2026-01-15T08:00:00.000Z'])
+    const { entries } = await client.audit({ action: 'backfill' })
+    expect(entries).toMatchObject([{ actor: 'api' }, { actor: 'ada', target: 'hourly', details: { made: 4 } }])
+  })
+
+  const cases: [name: string, options: object, message: RegExp][] = [
+    ['from after to', { from: range.to, to: range.from }, /from must not be after to/],
+    ['no from', { to: range.to }, /from must be a Date/],
+    ['the future', { from: range.from, to: '2030-01-01T00:00:00Z' }, /to must not be in the future/],
+    ['too many ticks', { from: '2020-01-01T00:00:00Z', to: range.to }, /has more than 1000 ticks/],
+    ['an unknown option', { ...range, preview: true }, /no option "preview"/],
+  ]
+  test.each(cases)('refuses %s', async (_, options, message) => {
+    const { client } = await openClient()
+    await client.schedule('hourly', { cron: '@hourly', job: 'tidy' })
+
+    const error = await failure(client.backfill('hourly', options as never))
+
+    expect(error.code).toBe('invalid_option')
+    expect(error.message).toMatch(message)
+  })
+})
+
 describe('schedule', () => {
   test('creates one from its options and its definition', async () => {
     const { client } = await openClient()
@@ -152,8 +237,39 @@ describe('a schedule is refused', () => {
     ],
     ['with four fields', (c) => c.schedule('a', { ...daily, cron: '0 9 * *' }), 'invalid_schedule', /five fields/],
     ['with minute 60', (c) => c.schedule('a', { ...daily, cron: '60 9 * * *' }), 'invalid_schedule', /cannot be read/],
-    ['with a nickname', (c) => c.schedule('a', { ...daily, cron: '@daily' }), 'invalid_schedule', /five fields/],
-    ['without an expression', (c) => c.schedule('a', { job: 'x' } as never), 'invalid_schedule', /got undefined/],
+    [
+      'with no known nickname',
+      (c) => c.schedule('a', { ...daily, cron: '@reboot' }),
+      'invalid_schedule',
+      /five fields/,
+    ],
+    [
+      'without an expression',
+      (c) => c.schedule('a', { job: 'x' } as never),
+      'invalid_schedule',
+      /cron or every, got neither/,
+    ],
+    ['with both', (c) => c.schedule('a', { ...daily, every: '1m' }), 'invalid_schedule', /cron or every, got both/],
+    ['every half second', (c) => c.schedule('a', { every: 500, job: 'x' }), 'invalid_option', /every must be between/],
+    [
+      'with a jitter of days',
+      (c) => c.schedule('a', { ...daily, jitter: '2d' }),
+      'invalid_option',
+      /jitter must be between/,
+    ],
+    ['until no time', (c) => c.schedule('a', { ...daily, until: 'soon' }), 'invalid_option', /until must be a Date/],
+    [
+      'until yesterday',
+      (c) => c.schedule('a', { ...daily, until: '2026-01-14T00:00:00Z' }),
+      'invalid_schedule',
+      /its end is over/,
+    ],
+    [
+      'with two ends',
+      (c) => c.schedule('a', { ...daily, cron: '0 9 * * * until 2027-01-01T00:00:00Z', until: '2028-01-01T00:00:00Z' }),
+      'invalid_schedule',
+      /says jitter or until already/,
+    ],
     ['on 30 February', (c) => c.schedule('a', { ...daily, cron: '0 0 30 2 *' }), 'invalid_schedule', /no time to come/],
     [
       'in no known zone',

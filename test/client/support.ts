@@ -1,6 +1,7 @@
 // A client on the memory store with a clock that stands still, and a way to make the store fail.
 
-import { Client, type ClientSettings } from '../../src/client/client.js'
+import { Client } from '../../src/client/client.js'
+import type { ClientSettings } from '../../src/client/client-deps.js'
 import { Events } from '../../src/client/events.js'
 import { StoreTime } from '../../src/client/store-time.js'
 import type { Settlement } from '../../src/core/decide.js'

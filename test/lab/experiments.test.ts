@@ -67,10 +67,16 @@ async function run({ onTestFinished }: TestContext, args: readonly string[]) {
 }
 
 /** Runs the short form and returns its document, after checking what holds for all of them. */
-async function runShort(context: TestContext, name: string, more: readonly string[] = []): Promise<Document> {
+async function runShort(
+  context: TestContext,
+  name: string,
+  more: readonly string[] = [],
+  { hasFigure = true, isOnServer = true } = {},
+): Promise<Document> {
   const out = await mkdtemp(join(tmpdir(), 'holdfast-experiment-test-'))
   context.onTestFinished(() => rm(out, { recursive: true, force: true }))
-  const args = [name, '--short', '--seed', '7', '--json', '--url', testServerUrl(), '--out', out, ...more]
+  const server = isOnServer ? ['--url', testServerUrl()] : []
+  const args = [name, '--short', '--seed', '7', '--json', ...server, '--out', out, ...more]
   const { code, stdout, stderr } = await inTurn(() => run(context, args))
   expect(code, stderr).toBe(0)
   const document = JSON.parse(stdout) as Document
@@ -80,7 +86,7 @@ async function runShort(context: TestContext, name: string, more: readonly strin
   expect(document.versions.postgres).not.toBe('')
   const files = readdirSync(out)
   expect(files).toContain(`${name}.json`)
-  expect(files.some((file) => file.endsWith('.svg'))).toBe(true)
+  expect(files.some((file) => file.endsWith('.svg'))).toBe(hasFigure)
   return document
 }
 
@@ -238,24 +244,57 @@ describe.concurrent('experiments, in short', { timeout: PATIENCE_MS }, () => {
   })
 })
 
+// It starts servers of its own, in pairs and under Patroni.
+test('failovers: nothing acknowledged is lost or runs twice, and what a killed producer knew is named', {
+  timeout: PATIENCE_MS,
+}, async (context) => {
+  const document = await runShort(context, 'failovers', [], { isOnServer: false })
+
+  expect(document.rows.map(({ failovers }) => failovers).reduce((sum, count) => Number(sum) + Number(count), 0)).toBe(3)
+  expect(keptPromises(document)).toEqual(
+    expect.arrayContaining([
+      'acknowledged jobs of living producers that did not end',
+      'jobs that ran twice because of a failover',
+      'missing jobs of killed producers outside the named window',
+    ]),
+  )
+})
+
 describe('the command', () => {
-  test('--list names the fifteen, each with its question', { timeout: 60_000 }, async (context) => {
+  test('careful: under kills no finished step runs again, and the list of doubtful effects is exact', async (context) => {
+    const document = await runShort(context, 'careful', [], { hasFigure: false })
+
+    expect(keptPromises(document)).toEqual(
+      expect.arrayContaining(['finished steps that ran again', 'the reader got each piece once and in order']),
+    )
+  })
+
+  test('parked: jobs that wait for a signal hold no slot, and each goes on', async (context) => {
+    const document = await runShort(context, 'parked', [], { hasFigure: false })
+
+    expect(document.rows[0]).toMatchObject({ jobs: 2_000, leases: 0, inSlots: 0, measured: 300 })
+  })
+
+  test('--list names the eighteen, each with its question', { timeout: 60_000 }, async (context) => {
     const { code, stdout } = await run(context, ['--list', '--json'])
 
     expect(code).toBe(0)
     const { experiments } = JSON.parse(stdout) as { experiments: { name: string; about: string }[] }
-    expect(experiments).toHaveLength(15)
+    expect(experiments).toHaveLength(18)
     expect(experiments.every(({ about }) => about.length > 20)).toBe(true)
   })
 
   test.each([
     [['no-such'], /there is no experiment "no-such"; there are workers, /],
-    [['lease', '--minutes', '3'], /lease has no minutes, rate, processes or slots to choose/],
-    [['drain', '--slots', '3'], /drain has no minutes, rate, processes or slots to choose/],
+    [['lease', '--minutes', '3'], /lease has no minutes to choose/],
+    [['drain', '--slots', '3'], /drain has no slots to choose/],
     [['sustained', '--processes', '65'], /processes must be a whole number from 1 to 64/],
     [['sustained', '--slots', '4097'], /slots must be a whole number from 1 to 4096/],
     [['sustained', '--rate', '0'], /rate must be a whole number from 1 /],
     [['sustained', '--minutes', '0.01'], /minutes must be a number from 0\.05 to 600/],
+    [['lease', '--add'], /lease is run as a whole: leave --add out/],
+    [['failovers', '--servers', 'three'], /servers must be pair, pair-15 or patroni, got "three"/],
+    [['failovers', '--failovers', '0'], /failovers must be a whole number from 1 /],
     [[], /name an experiment/],
   ])('%j is a mistake in usage, reported before anything is started', { timeout: 60_000 }, async (args, message) => {
     const child = spawn(process.execPath, [MAIN, 'experiment', ...args], { stdio: ['ignore', 'ignore', 'pipe'] })

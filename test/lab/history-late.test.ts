@@ -101,6 +101,14 @@ const LATE: readonly (readonly [string, readonly HistoryEvent[]])[] = [
     ],
   ],
   [
+    'overtaken by others that came later, one after the other',
+    [
+      ...[up(0, { slots: 2 }), ...cut, ...stored('a', 100)],
+      ...Array.from({ length: 38 }, (_, turn) => parent(`b${turn}`, 500 + turn * 500)).flat(),
+      ...ends('a', 20_000),
+    ],
+  ],
+  [
     'a fault that affected another process',
     [up(), fault('fault.begin', 50, 'worker-2'), ...stored('a', 100), ...ends('a', 20_000)],
   ],
@@ -132,6 +140,16 @@ const IN_TIME: readonly (readonly [string, readonly HistoryEvent[]])[] = [
       ...stored('a', 100),
       settled('b', 18_000, 60),
       final('b'),
+      ...ends('a', 20_000),
+    ],
+  ],
+  [
+    'its worker took those before it one after the other, with a slot free between any two claims',
+    [
+      ...[up(0, { slots: 2 }), ...cut],
+      ...Array.from({ length: 39 }, (_, turn) => stored(`b${turn}`, 50)).flat(),
+      ...stored('a', 10_100),
+      ...Array.from({ length: 39 }, (_, turn) => ends(`b${turn}`, 500 + turn * 500)).flat(),
       ...ends('a', 20_000),
     ],
   ],

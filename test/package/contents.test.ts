@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { emptyFolder, type Packed, pack, run } from './packed.js'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const UNPACKED_MAX = 3_200_000
+const UNPACKED_MAX = 3_800_000
 
 let packed: Packed
 let project: string
@@ -29,7 +29,7 @@ function manifest(): Manifest {
 }
 
 describe('the package', () => {
-  test('is below 3.2 MB unpacked', () => {
+  test('is below 3.8 MB unpacked', () => {
     expect(packed.unpackedSize).toBeLessThan(UNPACKED_MAX)
   })
 

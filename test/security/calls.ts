@@ -14,7 +14,21 @@ import {
 } from '../../src/testing/store-suite/samples.js'
 import { claimJob, enqueueJob, jobIn, startJob } from '../../src/testing/store-suite/steps.js'
 
-export type CallName = Exclude<keyof Store, 'kind' | 'wake' | 'listen' | 'mute' | 'extender' | 'reportTo' | 'close'>
+export type CallName = Exclude<
+  keyof Store,
+  | 'kind'
+  | 'parts'
+  | 'hears'
+  | 'rest'
+  | 'stir'
+  | 'announceDue'
+  | 'wake'
+  | 'listen'
+  | 'mute'
+  | 'extender'
+  | 'reportTo'
+  | 'close'
+>
 
 /** Makes the call as `store`, on what `owner` has prepared. */
 type Call = (store: Store, owner: Store) => Promise<unknown>
@@ -54,6 +68,16 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   extend: async (store, owner) => store.extend([await startIn(owner)], 30_000),
   watch: async (store, owner) => store.watch([await startIn(owner)]),
   note: async (store, owner) => store.note([newNote(await startIn(owner), { progress: '1' })]),
+  signal: async (store, owner) =>
+    store.signal({ id: await enqueueJob(owner), key: fresh('key'), name: 'approved', value: '1', by: 'ada' }),
+  recall: async (store, owner) => store.recall(await startIn(owner)),
+  keep: async (store, owner) =>
+    store.keep([
+      { ...(await startIn(owner)), entry: { kind: 'step', name: 'a', value: '1', begun: 1, isEnded: true, tookMs: 0 } },
+    ]),
+  write: async (store, owner) => store.write([{ ...(await startIn(owner)), offset: 0, chunks: ['a'] }]),
+  read: async (store, owner) => store.read({ id: await enqueueJob(owner), from: 0 }),
+  doubtful: (store) => store.doubtful({ id: null, queues: null, limit: 10, after: null }),
   async settle(store, owner) {
     await store.settle([retrying(await startIn(owner)), dead(await startIn(owner))])
     await store.settle([dead(await startIn(owner), { error: null })])
@@ -178,6 +202,7 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   beat: (store) => store.beat(newBeat()),
   leave: (store) => store.leave(newBeat().id),
   workers: (store) => store.workers(),
+  pulse: (store) => store.pulse!({ queues: ['default'], beats: [newBeat()], isUpkeep: true }),
 }
 
 const EVERYONE = ['now', 'horizon', 'health'] as const
@@ -191,7 +216,24 @@ const LOOKING = [
 const WORKING = [
   ...PRODUCING,
   ...LOOKING,
-  ...(['claim', 'begin', 'extend', 'note', 'settle', 'beat', 'leave', 'get', 'endings'] as const),
+  ...([
+    'claim',
+    'begin',
+    'extend',
+    'note',
+    'recall',
+    'signal',
+    'write',
+    'doubtful',
+    'read',
+    'keep',
+    'settle',
+    'beat',
+    'leave',
+    'pulse',
+    'get',
+    'endings',
+  ] as const),
   ...(['promote', 'expired', 'due', 'fire', 'prune', 'sample', 'stepBulk', 'schedules'] as const),
   // Limits of definitions are written by who works on them.
   ...(['setLimit', 'observe'] as const),

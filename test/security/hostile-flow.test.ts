@@ -125,7 +125,7 @@ for (const [server, urlOf] of SERVERS) {
       ['a pause', 'producer', () => `INSERT INTO groups (queue, group_name, paused) VALUES ('q', 'g', true)`],
       ['a nap', 'producer', () => `INSERT INTO naps (until, track, group_name) VALUES ('Infinity', 1, 'g')`],
       ['a turn', 'producer', () => `INSERT INTO rotation (turn, track, group_name) VALUES (0, 1, 'g')`],
-      ['claiming', 'producer', () => `SELECT claim_flow_18(NULL, 'q', 1, NULL, 1000, 'w', '{}', '{}', NULL, NULL)`],
+      ['claiming', 'producer', () => `SELECT claim_flow_25(NULL, 'q', 1, NULL, 1000, 'w', '{}', '{}', NULL, NULL, 0)`],
       ['holding off', 'producer', (limit) => `SELECT move_limits(NULL, '{${limit}}', '{9e15}', '{0}', '{NULL}')`],
       [
         'stopping a group',
@@ -245,7 +245,7 @@ for (const [server, urlOf] of SERVERS) {
       const flow = { group: null, limits: [limit], cost: 1 }
       await store.enqueue([newJob({ queue, flow }), newJob({ queue, flow }), newJob({ queue, flow })])
 
-      const claim = `SELECT id FROM claim_flow_18('2099-01-01', $1, 10, NULL, 60000, 'w', '{}', '{}', NULL, NULL)`
+      const claim = `SELECT id FROM claim_flow_25('2099-01-01', $1, 10, NULL, 60000, 'w', '{}', '{}', NULL, NULL, 0)`
       const first = (await by('worker', claim, [queue])).rows.filter(({ id }) => id !== null)
       const second = (await by('worker', claim, [queue])).rows.filter(({ id }) => id !== null)
 

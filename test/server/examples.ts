@@ -1,6 +1,7 @@
 // For every route, a request that it serves. A route without one fails the tests that are made from the table.
 
 import { DropJob } from '../../src/index.js'
+import { LeaseTokens } from '../../src/server/lease-token.js'
 import { finish } from '../client/support.js'
 import { type TestServer, TOKEN } from './support.js'
 
@@ -61,6 +62,14 @@ async function schedule({ holdfast }: TestServer): Promise<string> {
   const name = `nightly-${++count}`
   await holdfast.schedule(name, { cron: '0 3 * * *', zone: 'Europe/Vienna', job: 'report', payload: { token: 'x' } })
   return name
+}
+
+/** The lease of a job that a worker over HTTP runs. */
+async function lease({ holdfast }: TestServer): Promise<string> {
+  await holdfast.enqueue('render', { page: 1 }, { queue: 'render' })
+  const claim = { worker: 'http:w', queues: ['render'], types: null, limit: 1, leaseMs: 30_000, waitMs: 0 }
+  const [job] = await holdfast.remoteWork.claim({ ...claim, signal: new AbortController().signal })
+  return (await LeaseTokens.of(holdfast)).seal(job!)
 }
 
 const nothing: MakeExample = async () => ({})
@@ -133,6 +142,11 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
     return { params: { id } }
   },
   revealPayload: job,
+  jobOutput: async (server) => {
+    const id = await enqueue(server)
+    await server.holdfast.cancel(id)
+    return { params: { id } }
+  },
   explainJob: job,
   jobFlow: async (server) => ({ params: { id: await grouped(server) } }),
   listLimits: async (server) => {
@@ -174,6 +188,10 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   }),
   cloneJob: async (server) => ({ params: { id: await enqueue(server) }, body: { delay: '1h' }, status: 201 }),
   cancelJob: job,
+  signalJob: async (server) => ({
+    params: { id: await enqueue(server) },
+    body: { name: 'approved', value: { by: 'ada' }, key: 'event-1' },
+  }),
   requeueJob: deadJob,
   requeueDead: deadJob,
   discardJob: deadJob,
@@ -202,6 +220,23 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   pauseSchedule: someSchedule,
   resumeSchedule: someSchedule,
   runSchedule: async (server) => ({ ...(await someSchedule(server)), status: 201 }),
+  claimWork: async (server) => {
+    await enqueue(server)
+    return { body: { worker: 'mailer-1', queues: ['mail'], types: ['send_email'], wait: 0, lease: '10s' } }
+  },
+  extendWork: async (server) => ({ body: { leases: [await lease(server)], lease: '10s' } }),
+  settleWork: async (server) => ({
+    body: {
+      jobs: [
+        { lease: await lease(server), outcome: 'succeeded', result: { pages: 3 } },
+        { lease: await lease(server), outcome: 'failed', error: { message: 'no paper' }, delay: '1m' },
+      ],
+    },
+  }),
+  releaseWork: async (server) => ({ body: { leases: [await lease(server)] } }),
+  progressWork: async (server) => ({ body: { lease: await lease(server), progress: { done: 1 } } }),
+  logWork: async (server) => ({ body: { lease: await lease(server), lines: ['page 1'] } }),
+  leaveWork: async () => ({ body: { worker: 'mailer-1' } }),
   signIn: async () => ({ body: { token: TOKEN } }),
   signOut: async () => ({ body: {}, status: 204 }),
   listKeys: nothing,

@@ -3,6 +3,7 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { RedisServer } from '../../lab/servers/redis.js'
 import { type GroupSettings, NO_GROUP_SETTINGS, NO_LIMIT, NO_QUEUE_FLOW } from '../../src/core/flow/settings.js'
 import type { ClaimedJob, NewJob } from '../../src/core/job.js'
 import type { CancelResult } from '../../src/core/operator-store.js'
@@ -20,10 +21,27 @@ import {
   succeeded,
 } from '../../src/testing/store-suite/samples.js'
 import { dropSchema, openCleanStore, openPeerStore, testServerUrl } from '../support/postgres.js'
+import { openCleanStore as openCleanRedis, openPeerStore as openPeerRedis, openRedis } from '../support/redis.js'
 import { explain, type Recorded, tell } from './explain.js'
 
 const schema = `concurrent_flow_${process.pid}`
 const url = testServerUrl()
+let server: RedisServer
+const STORES = [
+  {
+    name: 'PostgreSQL',
+    open: async () => [await openCleanStore(url, schema, clock), await openPeerStore(url, schema, clock)],
+    end: () => dropSchema(url, schema),
+  },
+  {
+    name: 'Redis',
+    open: async () => {
+      server = await openRedis()
+      return [await openCleanRedis(server, clock), await openPeerRedis(server, clock)]
+    },
+    end: async () => server.close(),
+  },
+] as const
 const clock = manualClock(START_MS)
 const CALLERS = 3
 const CALLS_EACH = 4
@@ -45,12 +63,15 @@ const KINDS = [
 ]
 const ENDS = { succeeded, released, dead, retrying }
 
-describe('concurrent calls on the jobs of one group', () => {
+describe.each(STORES)('concurrent calls on the jobs of one group of a $name store', ({ open, end }) => {
   let stores: readonly Store[]
   beforeAll(async () => {
-    stores = [await openCleanStore(url, schema, clock), await openPeerStore(url, schema, clock)]
+    stores = await open()
   })
-  afterAll(() => dropSchema(url, schema))
+  afterAll(async () => {
+    await Promise.all(stores.map((store) => store.close()))
+    await end()
+  })
 
   test('are explained by some order of the memory store', { timeout: 60_000 + ROUNDS * 2_000 }, async () => {
     const kinds = new Set<string>()
@@ -94,7 +115,7 @@ interface Call {
 
 /** A limit of the round's own: jobs that an earlier round left running must not hold its slots. */
 function sharedBy(queue: string): string {
-  return `shared by ${queue}`
+  return `shared-by-${queue}`
 }
 
 function setCall(queue: string, rules: Partial<GroupSettings>): Call {

@@ -98,7 +98,9 @@ describe('a failover that loses the last commits', () => {
     const lines = describeFailover(await readLast())
     expect(lines[0]).toContain('Timeline 2 was first seen at')
     expect(lines[1]).toMatch(/^Commits between \S+Z and \S+Z \(\d+\.\d s\) may be lost/)
-    expect(lines.join('\n')).toContain('1 processes said again what was missing: 204 jobs, 0 claims, 0 settlements.')
+    expect(lines.join('\n')).toContain(
+      '1 processes said again what was missing: 204 jobs, 0 claims, 0 settlements, 0 operations.',
+    )
     const { entries } = await producer.audit({ action: 'timeline_changed' })
     expect(entries).toMatchObject([{ actor: 'holdfast', target: '2', details: { before: { timeline: 1 } } }])
   }, 30_000)

@@ -17,7 +17,7 @@ export interface FlowBug {
   readonly takesLong?: true
 }
 
-const CLAIM = 'claim_flow_18'
+const CLAIM = 'claim_flow_25'
 
 function inClaim(name: string, by: FlowBug['by'], ...edits: readonly Edit[]): FlowBug {
   return { name, by, functions: { [CLAIM]: edits } }
@@ -42,7 +42,7 @@ const COUNT_OF_GROUP = `(SELECT count(*)::integer
                                       LIMIT bound.concurrency) AS busy)`
 /** As TAKE_ONE_EACH has it: whether a job of the group runs. */
 const GROUP_RUNS = `EXISTS (SELECT FROM :schema.running
-                                      WHERE running.track = ANY (v_all) AND running.track <> 0 AND running.group_name = cand.group_name)`
+                                    WHERE running.track = ANY (v_all) AND running.track <> 0 AND running.group_name = cand.group_name)`
 /** An event of a settlement only if a held job of its group is seen. */
 const onlyIfSeen = (end: string, row: string, group: string): readonly Edit[] => [
   [

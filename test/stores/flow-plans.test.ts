@@ -75,7 +75,7 @@ describe('a claim of a job behind blocked groups', () => {
       await store.enqueue([jobOf('free')])
       const text = inSchema(CLAIM_FLOW.sql, schema)
       const { rows } = await sql.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`, [
-        ...[null, QUEUE, 16, null, 30_000, 'ada', null, null, null, null],
+        ...[null, QUEUE, 16, null, 30_000, 'ada', null, null, null, null, 0],
       ])
       const plan = rows[0]['QUERY PLAN'][0].Plan
       expect(plan['Actual Rows']).toBe(2)

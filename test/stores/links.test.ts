@@ -1,5 +1,6 @@
 // A child whose parents have ended goes on, in whatever order the transactions of both commit. Barriers are locks held by the test.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
@@ -9,7 +10,7 @@ import type { Send } from '../../src/stores/postgres/database.js'
 import { LateLooks } from '../../src/stores/postgres/late-looks.js'
 import { oneByOne, settle } from '../../src/stores/postgres/settle.js'
 import { settleSucceeded } from '../../src/stores/postgres/settle-succeeded.js'
-import { inSchema, type Row } from '../../src/stores/postgres/statement.js'
+import { inSchema, type Row, statement } from '../../src/stores/postgres/statement.js'
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
 import { newJob, newJobs, OPERATOR, START_MS, succeeded } from '../../src/testing/store-suite/samples.js'
 import { claimJobs, enqueueJob, startJob, stateOf, statesOf } from '../../src/testing/store-suite/steps.js'
@@ -223,6 +224,24 @@ describe('a child', () => {
     const ids = children.map(({ id }) => id)
     await expect.poll(async () => new Set(await statesOf(store, ids)), SOON).toEqual(new Set(['ready']))
     await expect.poll(announced, SOON).toBe(0)
+  }, 60_000)
+
+  test('is looked for by one look at a time: a settlement never waits for a row of them', async () => {
+    const db = await databaseOf(url, schema)
+    const looks = new LateLooks(db, () => {})
+    // Each look waits for this lock until its time is over, half a second, and each transaction asks for three.
+    await barrier.query(`BEGIN; LOCK TABLE ${schema}.link_checks IN ACCESS EXCLUSIVE MODE`)
+    for (let transactions = 0; transactions < 300; transactions++) {
+      looks.afterTransaction()
+      await sleep(5)
+    }
+
+    const settled = db.send('settle', statement('answered', "SELECT 'answered'"), []).then(([row]) => row![0])
+
+    // Of a row of 60 looks each would cost it half a second.
+    expect(await Promise.race([settled, sleep(9_000, 'waits')])).toBe('answered')
+    await barrier.query('COMMIT')
+    await looks.close()
   }, 60_000)
 
   test('among 3,000 of one parent goes on with all of them', async () => {

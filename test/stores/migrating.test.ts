@@ -232,5 +232,8 @@ test('a migration is cut into its statements, and the bodies of functions are le
 
   expect([first, third, rest]).toEqual(['CREATE TABLE a (b int); -- so;', 'SELECT 1;', []])
   expect(second).toMatch(/^-- not; this;\nCREATE FUNCTION[\s\S]*\$\$;$/)
-  for (const { sql: text } of MIGRATIONS) expect(statementsOf(text).join('\n').trim()).toBe(text.trim())
+  // One whose function came anew with a later migration is a comment alone.
+  const written = MIGRATIONS.filter(({ sql: text }) => !/^--[^\n]*$/.test(text.trim()))
+  expect(MIGRATIONS.length - written.length).toBe(2)
+  for (const { sql: text } of written) expect(statementsOf(text).join('\n').trim()).toBe(text.trim())
 })

@@ -204,7 +204,12 @@ const VERBS: Readonly<
     jobs: fc.oneof({ weight: 1, arbitrary: enqueued(plainSketch, 8) }, { weight: 2, arbitrary: enqueued(sketch, 12) }),
   }),
   claim: verb(18, 'claim', {
-    queues: fc.array(fc.record({ queue, limit: fc.constantFrom(1, 2, 5, 50, 3, 0) }), { minLength: 1, maxLength: 4 }),
+    queues: fc.array(
+      fc
+        .record({ queue, limit: fc.constantFrom(1, 2, 5, 50, 3, 0), ahead: fc.constantFrom(0, 0, 0, 1, 4, 50) })
+        .map(({ ahead, ...asked }) => (ahead === 0 ? asked : { ...asked, ahead: Math.min(ahead, asked.limit) })),
+      { minLength: 1, maxLength: 4 },
+    ),
     types: fc.option(fc.subarray([...TYPES]), { freq: 3 }),
     batches: fc.oneof(
       fc.constant([]),

@@ -6,7 +6,10 @@ import type { RedisServer } from '../../lab/servers/redis.js'
 import { idMaker } from '../../src/core/id.js'
 import type { NewJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
+import { connect } from '../../src/index.js'
 import { type RedisOptions, redisStore } from '../../src/stores/redis/index.js'
+import { LIBRARY } from '../../src/stores/redis/library.js'
+import { KEY_COMMANDS } from '../../src/stores/redis/rights.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import { newJob, newJobs, succeeded } from '../../src/testing/store-suite/samples.js'
 import { claimJob, claimJobs, codeOf, enqueueJob, stateOf } from '../../src/testing/store-suite/steps.js'
@@ -100,6 +103,36 @@ describe('opening a Redis store', () => {
     cli(server, 'acl', 'setuser', 'app', 'on', '>secret', '~*', '&*', '+@all', '-fcall')
 
     expect((await failure(redisStore(server.url.replace('//', '//app:secret@')))).code).toBe('access_denied')
+  })
+
+  test('a right that is missing is named when the store is opened, and nothing is written', async () => {
+    const server = await serve()
+    const user = (...rules: string[]) => {
+      cli(server, 'acl', 'setuser', 'app', 'reset', 'on', '>secret', ...rules)
+      return failure(redisStore(server.url.replace('//', '//app:secret@')))
+    }
+
+    const commands = await user('~*', '&*', '+@all', '-zadd', '-xadd')
+    const channel = await user('~*', '+@all')
+    const keys = await user('~other:*', '&*', '+@all')
+
+    expect([commands.code, channel.code, keys.code]).toEqual(['access_denied', 'access_denied', 'access_denied'])
+    expect(commands.message).toMatch(/may not run XADD, ZADD on \{hf:0\}:\*/)
+    expect(channel.message).toMatch(/may not run SPUBLISH, SSUBSCRIBE/)
+    expect(keys.message).toMatch(/HSET/)
+    expect(cli(server, 'dbsize')).toBe('0')
+  })
+
+  test('every command of the functions is among the rights that are asked for', () => {
+    const used = [
+      ...LIBRARY.matchAll(/(?:redis\.call\(|later\(work, |callWith\(|demand\(work, known, |= )'([A-Z]{3,})'/g),
+    ]
+    const names = new Set(used.map(([, name]) => name!))
+
+    expect([...names].filter((name) => !(name in KEY_COMMANDS) && !name.startsWith('HF')).sort()).toEqual([
+      'SPUBLISH',
+      'TIME',
+    ])
   })
 
   test('the ACL rule of the documents is enough', async () => {
@@ -227,6 +260,92 @@ describe('a Redis server under a store', () => {
     expect(cli(server, 'exists', '{hf:0}:line:email', '{hf:0}:queues')).toBe('0')
   })
 
+  test.each([
+    ['line:email', 'enqueue'],
+    ['counts', 'enqueue'],
+    ['leases', 'claim'],
+    ['audit', 'pause'],
+  ])(
+    'a key of somebody else at %s refuses the %s whole, and it can be repeated when that is gone',
+    async (key, call) => {
+      const server = await serve()
+      const store = await open(server.url)
+      const [known, job] = [newJob(), newJob()]
+      await store.enqueue([known])
+      const keysNow = () => cli(server, '--scan').split('\n').sort()
+      cli(server, 'del', `{hf:0}:${key}`)
+      cli(server, 'set', `{hf:0}:${key}`, 'mine')
+      const keys = keysNow()
+      const act = (): Promise<unknown> =>
+        call === 'enqueue' ? store.enqueue([job]) : call === 'claim' ? claimJobs(store) : store.pause('email', 'ada')
+
+      const error = await failure(act())
+
+      expect(error.code).toBe('store_refused')
+      expect(error.message).toMatch(/nothing was written/)
+      expect(keysNow()).toEqual(keys)
+      expect(await store.get(job.id)).toBe(null)
+      cli(server, 'del', `{hf:0}:${key}`)
+      await act()
+      if (call === 'enqueue') expect((await claimJobs(store)).map(({ id }) => id)).toContain(job.id)
+    },
+  )
+
+  test('a right that is taken away under a store refuses its calls whole', async () => {
+    const server = await serve()
+    cli(server, 'acl', 'setuser', 'app', 'on', '>secret', '~*', '&*', '+@all')
+    const store = await open(server.url.replace('//', '//app:secret@'))
+    const job = newJob()
+    cli(server, 'acl', 'setuser', 'app', '-zadd')
+
+    const error = await failure(store.enqueue([job]))
+
+    expect(error.code).toBe('access_denied')
+    expect(error.message).toMatch(/ZADD/)
+    cli(server, 'acl', 'setuser', 'app', '+zadd')
+    expect(await store.get(job.id)).toBe(null)
+    expect(await store.enqueue([job])).toEqual([{ id: job.id, created: true, state: 'ready' }])
+    expect((await claimJob(store)).id).toBe(job.id)
+  })
+
+  test('a claim does not read the payloads of jobs that it passes over', async () => {
+    const server = await serve()
+    cli(server, 'acl', 'setuser', 'app', 'on', '>secret', '~{hf:0}:', '~{hf:0}:[^b]*', '&*', '+@all')
+    const store = await open(server.url)
+    const payload = JSON.stringify('x'.repeat(100_000))
+    const others = Array.from({ length: 20 }, () => newJob({ type: 'other', payload }))
+    const job = newJob()
+    await store.enqueue([...others, job])
+    expect(cli(server, 'hvals', '{hf:0}:f:').length).toBeLessThan(5_000)
+    // This user may not read where long payloads are.
+    const peer = await open(server.url.replace('//', '//app:secret@'))
+
+    const claim = await peer.claim({
+      queues: [{ queue: 'email', limit: 5 }],
+      types: [job.type],
+      worker: 'w',
+      leaseMs: 60_000,
+    })
+
+    expect(claim.jobs.map(({ id }) => id)).toEqual([job.id])
+    const [first] = await claimJobs(store, { limit: 1 })
+    expect([first?.id, first?.payload]).toEqual([others[0]!.id, payload])
+  })
+
+  test('an enqueue at maxmemory fails immediately, and its message says what to do', async () => {
+    const server = await serve()
+    const holdfast = await connect(server.url)
+    opened.push(holdfast)
+    cli(server, 'config', 'set', 'maxmemory', '1mb')
+    const startMs = performance.now()
+
+    const error = await failure(holdfast.enqueue('mail', {}, { queue: 'email' }))
+
+    expect(error.code).toBe('store_refused')
+    expect(error.message).toMatch(/maxmemory is reached: raise it/)
+    expect(performance.now() - startMs).toBeLessThan(2_000)
+  })
+
   test('connections that were cut are opened again', async () => {
     const server = await serve()
     const store = await open(server.url)
@@ -320,5 +439,23 @@ describe('ids that come late', () => {
       .map((key) => Number(cli(server, 'hlen', key)))
     expect(Math.max(...sizes)).toBeLessThanOrEqual(128)
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(jobs.length)
+  })
+})
+
+describe('a server where functions are forbidden', () => {
+  test('the same text is called as a script, and loaded again when the server has forgotten it', async () => {
+    const server = await serve()
+    cli(server, 'acl', 'setuser', 'app', 'on', '>secret', '~*', '&*', '+@all', '-function', '-fcall', '-fcall_ro')
+    const store = await open(server.url.replace('//', '//app:secret@'))
+    const id = await enqueueJob(store)
+    cli(server, 'script', 'flush')
+
+    await store.settle([succeeded(await claimJob(store))])
+
+    expect(await stateOf(store, id)).toBe('succeeded')
+    expect(cli(server, 'function', 'list')).toBe('')
+    cli(server, 'config', 'set', 'maxmemory', '1mb')
+    expect(await codeOf(store.enqueue([newJob()]))).toBe('store_refused')
+    expect(await claimJobs(store)).toEqual([])
   })
 })

@@ -4,10 +4,20 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { NewJob, SettledJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import type { Database } from '../../src/stores/postgres/database.js'
-import type { RememberedLease } from '../../src/stores/postgres/failover-memory.js'
-import { enqueueAgain, leaseAgain } from '../../src/stores/postgres/say-again.js'
+import type { FiredTicks, RememberedLease } from '../../src/stores/postgres/failover-memory.js'
+import { enqueueAgain, leaseAgain, ticksAgain } from '../../src/stores/postgres/say-again.js'
 import { manualClock } from '../../src/testing/manual-clock.js'
-import { dead, LEASE_MS, newJob, QUEUE, retrying, START_MS, succeeded } from '../../src/testing/store-suite/samples.js'
+import {
+  dead,
+  LEASE_MS,
+  newJob,
+  newSchedule,
+  OPERATOR,
+  QUEUE,
+  retrying,
+  START_MS,
+  succeeded,
+} from '../../src/testing/store-suite/samples.js'
 import { claimIds, claimJob } from '../../src/testing/store-suite/steps.js'
 import { databaseOf, dropSchema, openCleanStore, testServerUrl } from '../support/postgres.js'
 import { claimed } from './failover-samples.js'
@@ -37,8 +47,35 @@ function lease(job: NewJob, settle?: (job: ReturnType<typeof claimed>) => Settle
   }
 }
 
-const sayLeases = (...leases: RememberedLease[]) => leaseAgain(db, leases, () => {})
-const sayJobs = (...jobs: NewJob[]) => enqueueAgain(db, jobs, () => {})
+/** Says leases as a worker does whose patience with producers is over; then what became of them. */
+async function sayLeases(
+  ...leases: RememberedLease[]
+): Promise<{ readonly claimed: number; readonly settled: number }> {
+  const { claimed, settled } = await leaseAgain(db, leases, { onReady: () => {}, takesUnknown: true })
+  return { claimed, settled }
+}
+
+/** Says leases as a worker does that waits for producers. Returns how many have to wait. */
+async function sayKnown(...leases: RememberedLease[]): Promise<number> {
+  return (await leaseAgain(db, leases, { onReady: () => {}, takesUnknown: false })).left.length
+}
+
+const sayAll = (...jobs: NewJob[]) => enqueueAgain(db, jobs, () => {})
+const sayJobs = async (...jobs: NewJob[]) => (await sayAll(...jobs)).written
+
+const TICK_MS = START_MS + 3_600_000
+
+/** A tick that made this job, an hour before the next. */
+function fired(job: NewJob, tickMs = TICK_MS): FiredTicks {
+  const ticks = [{ tickMs, job }]
+  return { name: 'nightly', expectedNextAtMs: tickMs, ticks, nextAtMs: tickMs + 3_600_000, made: new Set([job.id]) }
+}
+
+const sayTicks = (...ticks: FiredTicks[]) => ticksAgain(db, ticks, () => {})
+
+async function stateOf({ id }: NewJob): Promise<string | undefined> {
+  return (await store.get(id))?.state
+}
 
 describe('a settlement that is said again', () => {
   test('ends a job whose claim was lost as well, wherever it waits', async () => {
@@ -158,3 +195,109 @@ describe('jobs that are said again', () => {
     expect(await store.settle([succeeded(held)])).toMatchObject([{ result: 'settled' }])
   })
 })
+
+describe('what a worker knows of a job that the server does not', () => {
+  test('waits for the producer: a retry counts its attempt, a job that runs keeps its limits', async () => {
+    const failed = newJob()
+    const running = newJob({ queue: 'apart', flow: { group: 'acme', limits: [], cost: 1 } })
+    const leases = [lease(failed, retrying), lease(running)]
+
+    expect(await sayKnown(...leases)).toBe(2)
+    expect(await store.get(failed.id)).toBeNull()
+    await sayJobs(failed, running)
+    expect(await sayKnown(...leases)).toBe(0)
+
+    expect(await store.get(failed.id)).toMatchObject({ state: 'retrying', attempt: 1 })
+    expect(await stateOf(running)).toBe('running')
+    expect(await claimIds(store, { queue: 'apart' })).toEqual([])
+  })
+
+  test('that was a tick or a child stays ended when the others say it later, and is in one place', async () => {
+    await store.setSchedule(newSchedule(), TICK_MS, OPERATOR)
+    const [parent, tick] = [newJob(), newJob()]
+    const child = newJob({ after: [parent.id] })
+    await sayLeases(lease(parent, succeeded), lease(tick, dead), lease(child, succeeded))
+
+    await sayTicks(fired(tick))
+    await sayJobs(parent, child)
+    await store.promote(100)
+
+    expect([await stateOf(parent), await stateOf(child), await stateOf(tick)]).toEqual([
+      'succeeded',
+      'succeeded',
+      'dead',
+    ])
+    expect(await claimIds(store)).toEqual([])
+    const places = await placesOf(parent.id, child.id, tick.id)
+    expect(places).toEqual(['dead', 'finished', 'finished'])
+  })
+})
+
+describe('ticks that are said again', () => {
+  test('are there once, whichever of two processes that fired them in turn speaks first', async () => {
+    await store.setSchedule(newSchedule(), TICK_MS, OPERATOR)
+    const [first, second] = [newJob(), newJob()]
+
+    expect(await sayTicks(fired(second, TICK_MS + 3_600_000))).toBe(1)
+    expect(await sayTicks(fired(first))).toBe(1)
+    expect(await sayTicks(fired(second, TICK_MS + 3_600_000), fired(first))).toBe(0)
+
+    expect([await stateOf(first), await stateOf(second)]).toEqual(['ready', 'ready'])
+    const [schedule] = await store.schedules()
+    expect(schedule?.nextAt?.getTime()).toBe(TICK_MS + 2 * 3_600_000)
+  })
+
+  test('that made no job, because one was running, make none again', async () => {
+    await store.setSchedule(newSchedule(), TICK_MS, OPERATOR)
+    const skipped = newJob()
+
+    expect(await sayTicks({ ...fired(skipped), made: new Set() })).toBe(0)
+
+    expect(await store.get(skipped.id)).toBeNull()
+    expect((await store.schedules())[0]?.nextAt?.getTime()).toBe(TICK_MS + 3_600_000)
+  })
+})
+
+describe('keys', () => {
+  const idempotencyKey = { key: 'one', ttlMs: null }
+
+  test('that were used twice are the newest job’s, and both jobs are there', async () => {
+    const [older, newer] = [newJob({ idempotencyKey }), newJob({ idempotencyKey })]
+
+    expect(await sayJobs(older, newer)).toBe(2)
+
+    expect([await stateOf(older), await stateOf(newer)]).toEqual(['ready', 'ready'])
+    expect(await store.enqueue([newJob({ idempotencyKey })])).toMatchObject([{ id: newer.id, created: false }])
+  })
+
+  test('that an ended job still has let the next one wait until that is said', async () => {
+    const [older, newer] = [newJob({ idempotencyKey }), newJob({ idempotencyKey })]
+    await store.enqueue([older])
+
+    expect((await sayAll(newer)).left).toEqual([newer])
+    await sayLeases({ ...lease(older, (job) => ({ ...succeeded(job), idempotencyKey })) })
+    expect((await sayAll(newer)).left).toEqual([])
+
+    expect(await stateOf(newer)).toBe('ready')
+  })
+})
+
+test('a child whose parent another process knows waits for it', async () => {
+  const parent = newJob()
+  const child = newJob({ after: [parent.id] })
+
+  expect((await sayAll(child)).left).toEqual([child])
+  await sayJobs(parent)
+  expect((await sayAll(child)).left).toEqual([])
+
+  expect(await stateOf(child)).toBe('blocked')
+})
+
+/** The tables that have a row of one of these jobs, beside its facts. */
+async function placesOf(...ids: string[]): Promise<readonly string[]> {
+  const tables = ['blocked', 'dead', 'finished', 'held', 'ready', 'running', 'scheduled']
+  const sql = tables
+    .map((table) => `SELECT '${table}' FROM :schema.${table} WHERE id = ANY ($1::uuid[])`)
+    .join(' UNION ALL ')
+  return (await db.send('look', { name: '', sql }, [`{${ids.join(',')}}`])).map(([table]) => table!).sort()
+}

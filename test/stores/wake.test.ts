@@ -2,7 +2,7 @@
 
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { StoreListener } from '../../src/core/job-store.js'
+import type { StoreListener } from '../../src/core/store-listener.js'
 import { WakeUps } from '../../src/stores/postgres/wake.js'
 import { testServerUrl } from '../support/postgres.js'
 

@@ -7,7 +7,7 @@ import { redisStore } from '../../src/stores/redis/index.js'
 
 /** Starts a server. Where Redis is not installed it raises, and names the command that installs it. */
 export async function openRedis(flags: RedisFlags = {}): Promise<RedisServer> {
-  const server = await RedisServer.open({ appendonly: 'no', ...flags })
+  const server = await RedisServer.open({ appendonly: 'no', 'repl-diskless-sync-delay': '0', ...flags })
   if (server !== null) return server
   throw new Error('redis-server is not installed: run `node scripts/redis.js --install` as root, or install Redis 7.0')
 }

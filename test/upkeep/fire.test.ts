@@ -29,6 +29,26 @@ async function ticksOf(stage: Stage): Promise<string[]> {
   return jobs.map(({ schedule }) => schedule!.tick.toISOString().slice(11, 16)).sort()
 }
 
+describe('jitter', () => {
+  test('the job of a tick waits for a part of the jitter, the same whoever fires it', async () => {
+    const runsAt = async () => {
+      const stage = openStage()
+      await setSchedule(stage, { cron: '0 * * * * jitter 10m' })
+      stage.upkeep().start()
+      await stage.clock.advance(HOUR_MS)
+      const { jobs } = await stage.store.list({ filter: { types: ['report'] }, limit: 1, before: null })
+      return { state: jobs[0]!.state, lateMs: jobs[0]!.runAt!.getTime() - jobs[0]!.schedule!.tick.getTime() }
+    }
+
+    const [one, other] = [await runsAt(), await runsAt()]
+
+    expect(one.state).toBe('scheduled')
+    expect(one.lateMs).toBeGreaterThan(0)
+    expect(one.lateMs).toBeLessThan(600_000)
+    expect(other).toEqual(one)
+  })
+})
+
 describe('fire', () => {
   test('a tick becomes one job at its time, with the schedule’s payload', async () => {
     const stage = openStage()

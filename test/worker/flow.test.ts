@@ -156,7 +156,7 @@ describe('claims', () => {
 
   test.each([
     ['that names a limit, which others share', null, limitedBy('api')],
-    ['of a group, whose turns would become longer', null, inGroup('a')],
+    ['of a group beyond its turn', null, inGroup('a')],
     ['of a queue whose own limit is full', 4, {}],
   ])('no job is claimed ahead %s', async (_, concurrency, job) => {
     const stage = openStage()

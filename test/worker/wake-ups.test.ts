@@ -1,8 +1,8 @@
 // When a worker claims because of a wake-up, when it does without wake-ups, and what it then still finds.
 
 import { describe, expect, test } from 'vitest'
-import type { StoreListener } from '../../src/core/job-store.js'
 import type { Store } from '../../src/core/store.js'
+import type { StoreListener } from '../../src/core/store-listener.js'
 import { Hearing } from '../../src/worker/hearing.js'
 import type { Worker } from '../../src/worker/worker.js'
 import { openStage, type Stage, whenAborted, work } from './stage.js'

@@ -6,7 +6,7 @@ import { useObservable } from '../observable.js'
 import { shade } from '../theme.js'
 import { timeMode } from '../time/clock.js'
 import { absoluteText } from '../time/format.js'
-import { optionsOf } from './options.js'
+import { type Mark, optionsOf } from './options.js'
 import { type Line, latestOf, layersOf, peakOf } from './shape.js'
 
 export interface ChartProps {
@@ -20,12 +20,25 @@ export interface ChartProps {
   readonly axisText?: (value: number) => string
   readonly steps?: readonly number[]
   readonly group: string
+  /** Lines from top to bottom. Default: none. */
+  readonly marks?: readonly Mark[]
 }
 
+const NO_MARKS: readonly Mark[] = []
 const HEIGHT = 176
 
 export function Chart(props: ChartProps): ReactNode {
-  const { title, times, lines, isStacked = false, valueText, axisText = valueText, steps = null, group } = props
+  const {
+    title,
+    times,
+    lines,
+    isStacked = false,
+    valueText,
+    axisText = valueText,
+    steps = null,
+    group,
+    marks = NO_MARKS,
+  } = props
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set())
   const [index, setIndex] = useState<number | null>(null)
   const shown = useMemo(() => lines.filter(({ label }) => !hidden.has(label)), [lines, hidden])
@@ -65,13 +78,14 @@ export function Chart(props: ChartProps): ReactNode {
         <div className="chart-empty">No data yet. It appears within ten seconds after a worker starts.</div>
       ) : (
         <Canvas
-          label={describe(title, lines, valueText)}
+          label={describe(title, lines, valueText, marks)}
           times={times}
           lines={shown}
           isStacked={isStacked}
           axisText={axisText}
           steps={steps}
           group={group}
+          marks={marks}
           onPoint={setIndex}
         />
       )}
@@ -86,15 +100,22 @@ function ChartTime({ at }: { readonly at: number | undefined }): ReactNode {
 }
 
 /** What the picture says, for those who cannot see it. */
-function describe(title: string, lines: readonly Line[], valueText: (value: number) => string): string {
+function describe(
+  title: string,
+  lines: readonly Line[],
+  valueText: (value: number) => string,
+  marks: readonly Mark[],
+): string {
   const facts = lines.map((line) => {
     const latest = latestOf(line)
     return `${line.label} ${latest === null ? 'unknown' : valueText(latest)}, peak ${valueText(peakOf(line))}`
   })
-  return `${title}: ${facts.join('; ')}`
+  const marked = marks.map(({ at, label }) => `; ${label} at ${absoluteText(at * 1_000, Date.now(), null)}`)
+  return `${title}: ${facts.join('; ')}${marked.join('')}`
 }
 
 interface CanvasProps extends Pick<ChartProps, 'times' | 'lines' | 'group'> {
+  readonly marks: readonly Mark[]
   readonly label: string
   readonly isStacked: boolean
   readonly axisText: (value: number) => string
@@ -102,9 +123,11 @@ interface CanvasProps extends Pick<ChartProps, 'times' | 'lines' | 'group'> {
   readonly onPoint: (index: number | null) => void
 }
 
-function Canvas({ label, times, lines, isStacked, axisText, steps, group, onPoint }: CanvasProps): ReactNode {
+function Canvas({ label, times, lines, isStacked, axisText, steps, group, marks, onPoint }: CanvasProps): ReactNode {
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot | null>(null)
+  const shownMarks = useRef(marks)
+  shownMarks.current = marks
   const currentShade = useObservable(shade)
   const isUtc = useObservable(timeMode) === 'utc'
   const painted = useMemo(() => (isStacked ? layersOf(lines) : lines), [lines, isStacked])
@@ -116,7 +139,8 @@ function Canvas({ label, times, lines, isStacked, axisText, steps, group, onPoin
     const element = place.current
     if (element === null) return
     const width = element.clientWidth
-    const look = { lines: painted, isStacked, isUtc, width, height: HEIGHT, group, axisText, steps, onPoint }
+    const asked = { axisText, steps, onPoint, marks: () => shownMarks.current }
+    const look = { lines: painted, isStacked, isUtc, width, height: HEIGHT, group, ...asked }
     const plot = new uPlot(optionsOf(look), rows, element)
     chart.current = plot
     const watcher = new ResizeObserver(() => {
@@ -133,6 +157,12 @@ function Canvas({ label, times, lines, isStacked, axisText, steps, group, onPoin
   useEffect(() => {
     chart.current?.setData(rows)
   }, [rows])
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: drawn anew for other marks
+  useEffect(() => {
+    // Without the argument it would set the scales anew, from those it does not have yet.
+    chart.current?.redraw(false)
+  }, [marks])
 
   return <div className="chart-canvas" ref={place} role="img" aria-label={label} />
 }

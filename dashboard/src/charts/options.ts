@@ -17,12 +17,20 @@ export interface ChartSettings {
   /** The distances marks on the axis may have; null leaves them to the chart. */
   readonly steps: readonly number[] | null
   readonly onPoint: (index: number | null) => void
+  /** Moments worth a line from top to bottom, asked for at each drawing. */
+  readonly marks: () => readonly Mark[]
+}
+
+/** A moment in seconds since 1970, and what happened. */
+export interface Mark {
+  readonly at: number
+  readonly label: string
 }
 
 const FONT = '11px Inter, ui-sans-serif, system-ui, sans-serif'
 
 export function optionsOf(settings: ChartSettings): uPlot.Options {
-  const { lines, isStacked, isUtc, width, height, group, axisText, steps, onPoint } = settings
+  const { lines, isStacked, isUtc, width, height, group, axisText, steps, onPoint, marks } = settings
   const ink = colourOf('--ink-3')
   const grid = { stroke: colourOf('--line'), width: 1 }
   const colours = lines.map(({ colour }) => colourOf(colour))
@@ -69,7 +77,7 @@ export function optionsOf(settings: ChartSettings): uPlot.Options {
           .slice(0, -1)
           .map((colour, index) => ({ series: [index + 1, index + 2] as const, fill: faded(colour, 0.28) }))
       : [],
-    hooks: { setCursor: [(u) => onPoint(u.cursor.idx ?? null)] },
+    hooks: { setCursor: [(u) => onPoint(u.cursor.idx ?? null)], draw: [(u) => drawMarks(u, marks())] },
   } as uPlot.Options
 
   function fillOf(index: number): uPlot.Series['fill'] {
@@ -77,6 +85,32 @@ export function optionsOf(settings: ChartSettings): uPlot.Options {
     // Where lines may cross, only the first is filled: two fills on top of each other would make a third colour.
     return index === 0 ? fadeDown(colours[index]!) : undefined
   }
+}
+
+/** A dashed line with its name at the top, on the side that has room for it. */
+function drawMarks(u: uPlot, marks: readonly Mark[]): void {
+  const { ctx, bbox } = u
+  const ratio = window.devicePixelRatio
+  ctx.save()
+  ctx.strokeStyle = colourOf('--ink-3')
+  ctx.fillStyle = colourOf('--ink-2')
+  ctx.lineWidth = ratio
+  ctx.font = `${11 * ratio}px Inter, ui-sans-serif, system-ui, sans-serif`
+  ctx.textBaseline = 'top'
+  for (const { at, label } of marks) {
+    // In the middle of a pixel, so that a line one pixel wide is not spread over two.
+    const x = Math.floor(u.valToPos(at, 'x', true)) + (ratio % 2) / 2
+    if (x < bbox.left || x > bbox.left + bbox.width) continue
+    ctx.setLineDash([4 * ratio, 3 * ratio])
+    ctx.beginPath()
+    ctx.moveTo(x, bbox.top)
+    ctx.lineTo(x, bbox.top + bbox.height)
+    ctx.stroke()
+    const isLeft = x > bbox.left + bbox.width / 2
+    ctx.textAlign = isLeft ? 'right' : 'left'
+    ctx.fillText(label, x + (isLeft ? -4 : 4) * ratio, bbox.top)
+  }
+  ctx.restore()
 }
 
 function seriesOf(colour: string, fill: uPlot.Series['fill']): uPlot.Series {

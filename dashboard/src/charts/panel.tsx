@@ -1,8 +1,9 @@
 // The four charts of the whole system or of one queue: throughput, depth, age, failures.
 
 import { type ReactNode, useMemo } from 'react'
+import { useRights } from '../api/answers.js'
 import { useResource } from '../api/resource.js'
-import type { SeriesPoint } from '../api/types.js'
+import type { AuditPage, SeriesPoint } from '../api/types.js'
 import { withQuery } from '../links.js'
 import { rateText, shortText } from '../numbers.js'
 import { type Observable, useObservable } from '../observable.js'
@@ -11,6 +12,7 @@ import { Segments } from '../parts/segments.js'
 import { storedChoice } from '../stored.js'
 import { durationText } from '../time/format.js'
 import { Chart } from './chart.js'
+import type { Mark } from './options.js'
 import {
   ageLines,
   COUNT_STEPS,
@@ -57,9 +59,10 @@ export function ChartPanel({ queue }: { readonly queue: string | null }): ReactN
       failures: failureLines(known, range.stepS),
     }
   }, [points, range])
+  const marks = useFailovers()
   if (points === null && series.error !== null) return <Failed error={series.error} onRetry={series.refresh} />
   // Not the name alone: the chart keeps groups in a plain object, which a queue named `constructor` would break.
-  const shared = { times: charts.times, group: queue === null ? 'all' : `queue ${queue}` }
+  const shared = { times: charts.times, group: queue === null ? 'all' : `queue ${queue}`, marks }
   return (
     <div className="charts" aria-busy={points === null}>
       <Chart title="Throughput" lines={charts.throughput} {...RATES} {...shared} />
@@ -67,5 +70,23 @@ export function ChartPanel({ queue }: { readonly queue: string | null }): ReactN
       <Chart title="Oldest ready job" lines={charts.age} valueText={age} steps={AGE_STEPS} {...shared} />
       <Chart title="Failures" lines={charts.failures} {...RATES} {...shared} />
     </div>
+  )
+}
+
+const FAILOVERS_EVERY_MS = 60_000
+const FAILOVERS_MAX = 50
+
+/** When the store changed hands: what looks like a gap or a peak there has that reason. */
+function useFailovers(): readonly Mark[] {
+  const { allQueues } = useRights()
+  const path = withQuery('v1/audit', { action: 'timeline_changed', limit: FAILOVERS_MAX })
+  const lines = useResource<AuditPage>(allQueues ? path : null, { everyMs: FAILOVERS_EVERY_MS }).value
+  return useMemo(
+    () =>
+      (lines?.entries ?? []).map(({ at, target }) => ({
+        at: Date.parse(at) / 1_000,
+        label: `timeline ${target ?? ''}`.trim(),
+      })),
+    [lines],
   )
 }

@@ -4,7 +4,7 @@ import type { ContenderModule } from '../contender.js'
 import { bareSql } from './bare-sql.js'
 import { bullmqPostgres, bullmqRedis } from './bullmq.js'
 import { graphileWorker } from './graphile-worker.js'
-import { holdfast } from './holdfast.js'
+import { holdfast, holdfastForgetful, holdfastMemory } from './holdfast.js'
 import { pgBoss } from './pg-boss.js'
 
 export const CONTENDERS: Readonly<Record<string, ContenderModule>> = {
@@ -14,6 +14,12 @@ export const CONTENDERS: Readonly<Record<string, ContenderModule>> = {
   'graphile-worker': graphileWorker,
   'bullmq-postgres': bullmqPostgres,
   'bullmq-redis': bullmqRedis,
+}
+
+/** Holdfast with options that have benchmarks of their own. */
+export const VARIANTS: Readonly<Record<string, ContenderModule>> = {
+  'with failoverMemory': holdfastMemory,
+  'without failoverMemory': holdfastForgetful,
 }
 
 /** Whether a contender is a peer that must be installed first. */

@@ -1,39 +1,51 @@
 // Holdfast as a user would run it: group commit for single enqueues, one worker in the process.
 
-import { connect, defineJob } from '../../../src/index.js'
+import { type ConnectOptions, connect, defineJob } from '../../../src/index.js'
 import { VERSION } from '../../../src/version.js'
 import type { Contender, ContenderModule } from '../contender.js'
 
-export const holdfast: ContenderModule = {
-  note: {
-    name: 'holdfast',
-    store: 'postgres',
-    version: VERSION,
-    settings: 'defaults; worker: 64 slots; failed jobs retried without a wait',
-    lacks: '–',
-  },
-  drainShare: () => 1,
-  cannot: {},
-  async open({ postgresUrl }, feature): Promise<Contender> {
-    const client = await connect(postgresUrl)
-    const retryNow = { retry: { backoff: 'fixed', base: 0, jitter: false } } as const
-    const noop = defineJob<object>('noop', feature === 'retries' ? retryNow : {})
-    return {
-      async enqueueOne(payload) {
-        await client.enqueue(noop, payload)
-      },
-      async enqueueMany(payloads, keys) {
-        if (keys === undefined) await client.enqueueMany(noop, payloads)
-        else {
-          await client.enqueueMany(payloads.map((payload, index) => [noop, payload, { idempotencyKey: keys[index]! }]))
-        }
-      },
-      async startWorker(onJob) {
-        const worker = client.worker({ concurrency: 64, handlers: [noop.handle(onJob)] })
-        await worker.start()
-        return () => worker.stop()
-      },
-      close: () => client.close(),
-    }
-  },
+export const holdfast: ContenderModule = moduleWith({})
+
+/** Remembers what was accepted, for a failover. */
+export const holdfastMemory: ContenderModule = moduleWith({ failoverMemory: true })
+
+/** Forgets it immediately. */
+export const holdfastForgetful: ContenderModule = moduleWith({ failoverMemory: false })
+
+function moduleWith(options: ConnectOptions): ContenderModule {
+  return {
+    note: {
+      name: 'holdfast',
+      store: 'postgres',
+      version: VERSION,
+      settings: 'defaults; worker: 64 slots; failed jobs retried without a wait',
+      lacks: '–',
+    },
+    drainShare: () => 1,
+    cannot: {},
+    async open({ postgresUrl }, feature): Promise<Contender> {
+      const client = await connect(postgresUrl, options)
+      const retryNow = { retry: { backoff: 'fixed', base: 0, jitter: false } } as const
+      const noop = defineJob<object>('noop', feature === 'retries' ? retryNow : {})
+      return {
+        async enqueueOne(payload) {
+          await client.enqueue(noop, payload)
+        },
+        async enqueueMany(payloads, keys) {
+          if (keys === undefined) await client.enqueueMany(noop, payloads)
+          else {
+            await client.enqueueMany(
+              payloads.map((payload, index) => [noop, payload, { idempotencyKey: keys[index]! }]),
+            )
+          }
+        },
+        async startWorker(onJob) {
+          const worker = client.worker({ concurrency: 64, handlers: [noop.handle(onJob)] })
+          await worker.start()
+          return () => worker.stop()
+        },
+        close: () => client.close(),
+      }
+    },
+  }
 }

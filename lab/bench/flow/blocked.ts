@@ -99,7 +99,7 @@ async function explain(sql: pg.Client, enqueue: () => Promise<unknown>): Promise
     await enqueue()
     const { rows } = await sql.query(
       `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${inSchema(CLAIM_FLOW.sql, 'holdfast')}`,
-      [null, FLOW_QUEUE, AMOUNT, '{work}', 3_600_000, 'bench', null, null],
+      [null, FLOW_QUEUE, AMOUNT, '{work}', 3_600_000, 'bench', null, null, null, null, 0],
     )
     const plan = rows[0]['QUERY PLAN'][0].Plan
     if (tries === 4) return plan['Shared Hit Blocks'] + plan['Shared Read Blocks']

@@ -1,4 +1,4 @@
-// What plain jobs pay for flow control: the same measures by this build and by another one, in turns.
+// What plain jobs pay for something: the same measures by this build and by another one, or with an option and without, in turns.
 
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -43,22 +43,43 @@ export interface PlainRatio {
   readonly cpuRatio: number
 }
 
+interface Comparison {
+  readonly rounds: number
+  readonly scale: Scale
+}
+
 /** Measures both builds in turns. */
-export async function compareWith(
+export function compareWith(
   postgres: PostgresServer,
-  { against, rounds, scale }: { readonly against: string; readonly rounds: number; readonly scale: Scale },
+  { against, ...comparison }: Comparison & { readonly against: string },
 ): Promise<readonly PlainTurn[]> {
-  const modules: Readonly<Record<Build, URL>> = {
-    this: new URL('../child.js', import.meta.url),
-    other: findProgram(against),
-  }
+  const [own, contender] = [new URL('../child.js', import.meta.url), 'holdfast']
+  const sides = { this: { module: own, contender }, other: { module: findProgram(against), contender } }
+  return measureInTurns(postgres, sides, comparison)
+}
+
+/** Measures this build with one set of options as "this", and with another as "other", in turns. */
+export function compareVariants(
+  postgres: PostgresServer,
+  { variants, ...comparison }: Comparison & { readonly variants: Readonly<Record<Build, string>> },
+): Promise<readonly PlainTurn[]> {
+  const module = new URL('../child.js', import.meta.url)
+  const sides = { this: { module, contender: variants.this }, other: { module, contender: variants.other } }
+  return measureInTurns(postgres, sides, comparison)
+}
+
+async function measureInTurns(
+  postgres: PostgresServer,
+  sides: Readonly<Record<Build, Side>>,
+  { rounds, scale }: Comparison,
+): Promise<readonly PlainTurn[]> {
   const turns: PlainTurn[] = []
   for (let round = 1; round <= rounds; round++) {
     // Each build is first as often as second.
     const order: readonly Build[] = round % 2 === 1 ? ['other', 'this'] : ['this', 'other']
     for (const measure of PLAIN_MEASURES) {
       for (const build of order) {
-        const turn = await measureBuild(postgres, { measure, build, round, module: modules[build], scale })
+        const turn = await measureBuild(postgres, { measure, build, round, side: sides[build], scale })
         const { jobsPerSecond, serverUs, nodeUs } = turn
         const cost = `${serverUs.toFixed(1)} µs server + ${nodeUs.toFixed(1)} µs Node a job`
         say(
@@ -80,20 +101,27 @@ function findProgram(folder: string): URL {
   )
 }
 
+/** What is measured: a program, and what it opens. */
+interface Side {
+  readonly module: URL
+  readonly contender: string
+}
+
 interface BuildTurn {
   readonly measure: string
   readonly build: Build
   readonly round: number
-  readonly module: URL
+  readonly side: Side
   readonly scale: Scale
 }
 
 async function measureBuild(
   postgres: PostgresServer,
-  { measure, build, round, module, scale }: BuildTurn,
+  { measure, build, round, side, scale }: BuildTurn,
 ): Promise<PlainTurn> {
   const postgresUrl = await freshDatabase(postgres.url)
-  const assignment: Assignment = { contender: 'holdfast', measure, servers: { postgresUrl, redisPort: null }, scale }
+  const { module, contender } = side
+  const assignment: Assignment = { contender, measure, servers: { postgresUrl, redisPort: null }, scale }
   const run = async (asked: Assignment) => {
     const child = new Child(module, asked, { name: `the ${build} build in "${measure}"`, deadlineMs: DEADLINE_MS })
     const report = await child.hear<Report>('report')

@@ -111,7 +111,6 @@ function chooseDevStore(folder: string | undefined, { url }: StoreFlags): Chosen
 class DevSession {
   readonly #cli: Cli
   readonly #flags: DevFlags
-  #hasExamples = true
   readonly #holdfast: Holdfast
   readonly #log: Log
   readonly #tally = new Tally()
@@ -150,7 +149,6 @@ class DevSession {
   /** Prints the banner, enqueues the examples and makes the schedule. */
   async open(store: ChosenStore, { isNew, dashboard }: { isNew: boolean; dashboard: Dashboard }): Promise<void> {
     const holdfast = this.#holdfast
-    this.#hasExamples = !store.url.startsWith('redis')
     if (this.#flags.json === true) {
       writeJsonLine(this.#cli, {
         at: new Date(),
@@ -164,10 +162,8 @@ class DevSession {
       holdfast.on(this.#onEvent)
     } else this.#cli.stderr.line(`open ${dashboard.signIn.url ?? dashboard.url}`)
     holdfast.on(this.#tally.onEvent)
-    if (this.#hasExamples) {
-      await enqueueExamples(holdfast, this.#print)
-      await scheduleExample(holdfast)
-    } else this.#cli.stderr.line('no example jobs: they use flow control, which the Redis store does not have yet')
+    await enqueueExamples(holdfast, this.#print)
+    await scheduleExample(holdfast)
   }
 
   async #printBanner(store: ChosenStore, isNew: boolean, dashboard: Dashboard): Promise<void> {
@@ -188,16 +184,15 @@ class DevSession {
 
   /** Works until it is time to stop, then drains. */
   async run(lifetime: Lifetime): Promise<void> {
-    const handlers = this.#handlers.filter(({ definition }) => this.#hasExamples || definition.flow === null)
     const worker = this.#holdfast.worker({
-      handlers: this.#log.isPretty ? handlers.map((handler) => this.#lines.watch(handler)) : handlers,
+      handlers: this.#log.isPretty ? this.#handlers.map((handler) => this.#lines.watch(handler)) : this.#handlers,
       concurrency: CONCURRENCY,
       // Short, so that after a kill the next start soon continues with what was running.
       lease: '10s',
       drain: DRAIN_MS,
     })
     await worker.start()
-    const trickling = this.#hasExamples ? trickle(this.#holdfast, this.#print, lifetime.signal) : null
+    const trickling = trickle(this.#holdfast, this.#print, lifetime.signal)
     await lifetime.over
     await worker.stop()
     await trickling

@@ -2,7 +2,7 @@
 
 import { type Command, Option } from 'commander'
 import type { EnqueueOptions } from '../../client/enqueue-options.js'
-import type { EnqueueResult } from '../../client/prepare.js'
+import type { EnqueueResult } from '../../client/job-handle.js'
 import type { Duration } from '../../core/duration.js'
 import { given } from '../../core/given.js'
 import type { Holdfast } from '../../holdfast.js'

@@ -19,6 +19,9 @@ interface ExperimentFlags {
   readonly rate?: number
   readonly processes?: number
   readonly slots?: number
+  readonly failovers?: number
+  readonly servers?: string
+  readonly add?: boolean
 }
 
 export function addExperiment(parent: Command, cli: Cli): void {
@@ -34,9 +37,12 @@ export function addExperiment(parent: Command, cli: Cli): void {
     .option('--short', 'a short form, within seconds')
     .option('--seed <number>', 'the load depends on it', wholeNumber, 1)
     .option('--minutes <number>', 'how long the steady part lasts (sustained)', someNumber)
-    .option('--rate <number>', 'jobs enqueued a second (sustained)', wholeNumber)
+    .option('--rate <number>', 'jobs enqueued a second (sustained, failovers)', wholeNumber)
     .option('--processes <number>', 'how many worker processes (sustained)', wholeNumber)
     .option('--slots <number>', 'how many jobs each of them runs concurrently (sustained)', wholeNumber)
+    .option('--failovers <number>', 'how many failovers (failovers)', wholeNumber)
+    .option('--servers <kind>', 'only with pair, pair-15 or patroni (failovers)')
+    .option('--add', 'add to the document in --out, so that a long form can be run in pieces (failovers)')
     .option('--out <folder>', 'where the plots and the document go (default: a new temporary folder)')
     .option('--page <file>', 'put the figures into this page of the findings, in place of the last ones')
     .option('--url <url>', 'a PostgreSQL server on which it may create databases, instead of one of its own')
@@ -73,6 +79,9 @@ async function experiment(cli: Cli, name: string | undefined, flags: ExperimentF
     rate: flags.rate ?? null,
     processes: flags.processes ?? null,
     slots: flags.slots ?? null,
+    failovers: flags.failovers ?? null,
+    servers: flags.servers ?? null,
+    adds: flags.add === true,
   })
   if (flags.json === true) writeJson(cli, document)
   if (!ok) process.exitCode = EXIT.unexpected

@@ -32,7 +32,7 @@ export function addJobs(parent: Command, cli: Cli): void {
       ['holdfast jobs list --filter "state:dead created:<1d"', 'what died since yesterday'],
       ['holdfast jobs explain 3e8a74', 'why is this job not running?'],
     ],
-    commands: [addList, addShow, addExplain, addJobsTail, addEdit, addCancel, addRequeue, addDiscard],
+    commands: [addList, addShow, addExplain, addJobsTail, addEdit, addSignal, addCancel, addRequeue, addDiscard],
   })
 }
 
@@ -159,6 +159,47 @@ async function edit(cli: Cli, typed: string, flags: EditFlags): Promise<void> {
     else {
       cli.stdout.line(id)
       cli.stderr.line(`changed: it is ${updated.state}`)
+    }
+  })
+}
+
+interface SignalFlags extends StoreFlags, ActorFlags {
+  readonly value?: string
+  readonly key?: string
+}
+
+function addSignal(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('signal')
+    .summary('send a signal to a job that waits for it')
+    .description('Sends a signal. A job that waits for it goes on; one that does not yet gets it when it waits.')
+    .argument('<id>', ID_HELP)
+    .argument('<name>', 'what the job waits for')
+    .option('--value <json>', 'JSON, or - to read it from stdin (default: null)')
+    .option('--key <text>', 'two signals of one job with the same key are one')
+    .action((id: string, name: string, flags: SignalFlags) => signal(cli, { id, name }, flags))
+  addByOption(command)
+  addStoreOptions(command, { json: 'print { id, woken } as JSON' })
+  addExamples(command, [
+    ['holdfast jobs explain 3e8a74', 'what does it wait for?'],
+    ['holdfast jobs signal 3e8a74 approved', 'go on'],
+    [`holdfast jobs signal 3e8a74 approved --value '{"by":"ada"}'`, 'with a value for its handler'],
+  ])
+}
+
+async function signal(
+  cli: Cli,
+  typed: { readonly id: string; readonly name: string },
+  flags: SignalFlags,
+): Promise<void> {
+  const value = flags.value === undefined ? null : await readPayload(flags.value)
+  await withStore(flags, { mustExist: true }, async (holdfast) => {
+    const id = await findJobId(holdfast, typed.id)
+    const sent = await holdfast.signal(id, typed.name, value, { ...byOption(flags), ...given({ key: flags.key }) })
+    if (flags.json === true) writeJson(cli, sent)
+    else {
+      cli.stdout.line(id)
+      cli.stderr.line(sent.woken ? 'it goes on' : 'kept: the job does not wait for it yet')
     }
   })
 }

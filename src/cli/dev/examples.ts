@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob } from '../../client/define-job.js'
 import type { EnqueueOptions } from '../../client/enqueue-options.js'
-import type { EnqueueResult } from '../../client/prepare.js'
+import type { EnqueueResult } from '../../client/job-handle.js'
 import { DropJob, type Handler, type JobContext, type JobDefinition } from '../../core/definition.js'
 import { isFinished } from '../../core/states.js'
 import type { Holdfast } from '../../holdfast.js'

@@ -26,21 +26,22 @@ export function describeFailover(last: LastFailover | null | undefined): readonl
   if (last === undefined) return ['Whether there was a failover cannot be read.']
   if (last === null)
     return ['No failover was seen by a process with failoverMemory since this schema is at migration 19.']
-  const { timeline, changes, at, lostFrom, enqueuedPerSecond, said, inside } = last
+  const { timeline, changes, at, lostFrom, silent, processes, missingMax, said, inside } = last
   const lines = [
     `Timeline ${timeline} was first seen at ${at.toISOString()}; ${changes === 1 ? 'it is the first change' : `it is change ${changes}`} on record.`,
   ]
   if (lostFrom === null) lines.push('Which commit was the last one taken over is not known.')
   else {
     const seconds = Math.max(0, (at.getTime() - lostFrom.getTime()) / 1_000)
-    const most = Math.ceil(seconds * enqueuedPerSecond)
     lines.push(
       `Commits between ${lostFrom.toISOString()} and ${at.toISOString()} (${seconds.toFixed(1)} s) may be lost.`,
-      `About ${Math.round(enqueuedPerSecond)} jobs were enqueued in a second before: at most about ${most} jobs of processes that died are missing.`,
+      silent === 0
+        ? 'Every process that was there shortly before has spoken since: nothing is missing that anybody knows of.'
+        : `${silent} processes that were there have not spoken since: ${processes}. By their busiest second at most about ${missingMax} of their jobs are missing.`,
     )
   }
   lines.push(
-    `${said.processes} processes said again what was missing: ${said.jobs} jobs, ${said.claims} claims, ${said.settlements} settlements.`,
+    `${said.processes} processes said again what was missing: ${said.jobs} jobs, ${said.claims} claims, ${said.settlements} settlements, ${said.operations} operations.`,
     `${inside} jobs that were enqueued in callers' transactions are not there: rolled back, or lost with everything else these wrote.`,
   )
   return lines

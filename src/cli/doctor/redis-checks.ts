@@ -1,11 +1,13 @@
 // What `doctor` finds about a Redis server.
 
-import type { RedisHealth } from '../../core/operating.js'
+import type { RedisClusterHealth, RedisHealth } from '../../core/operating.js'
 import { type Found, failed, ok, warning } from './found.js'
 
 /** Memory in use from which on it is time to act: at the limit every enqueue is refused. */
 const MEMORY_WARN = 0.8
 const SLOW_MS = 5
+/** Messages between shards from which on they are not just on their way. */
+const MESSAGES_WARN = 1_000
 
 /** One sentence: what a crash does to an accepted job. */
 export function redisDurability({ appendOnly, fsync, durability }: RedisHealth): string {
@@ -27,6 +29,7 @@ export function redisChecks(redis: RedisHealth): readonly (readonly [name: strin
     ['replicas', checkReplicas(redis)],
     ['memory', checkMemoryUse(redis)],
     ['round trip', checkRoundTrip(redis)],
+    ...(redis.cluster === undefined ? [] : [['cluster', checkCluster(redis, redis.cluster)] as const]),
   ]
 }
 
@@ -66,4 +69,21 @@ function checkMemoryUse({ memoryBytes, memoryBytesMax }: RedisHealth): Found {
 function checkRoundTrip({ roundTripMs }: RedisHealth): Found {
   const text = `${roundTripMs.toFixed(1)} ms`
   return roundTripMs > SLOW_MS ? warning(`${text}: bring workers nearer to the server`) : ok(text)
+}
+
+function checkCluster({ replicas, durability }: RedisHealth, cluster: RedisClusterHealth): Found {
+  const { shards, masters, requiresFullCoverage, messages } = cluster
+  const text = `${shards} shards on ${masters.length} masters (${masters.join(', ')})`
+  if (requiresFullCoverage === true) {
+    const why = 'while one master is away, all refuse every call (cluster-require-full-coverage yes)'
+    return warning(`${text}: ${why}`, 'CONFIG SET cluster-require-full-coverage no, on every node')
+  }
+  if (durability !== 'default' && replicas === 1) {
+    const why = `after a failover its shards refuse every write until a replica is back (durability "${durability}")`
+    return warning(`${text}; a master has one replica: ${why}`, 'give each master two replicas')
+  }
+  if (messages > MESSAGES_WARN) {
+    return warning(`${text}; ${messages} messages between shards wait`, 'run a process with upkeep, and see its log')
+  }
+  return ok(text)
 }

@@ -1,6 +1,6 @@
 // Columns that several commands share: those of jobs, queues and workers.
 
-import { type Depth, type QueueOverview, WORKER_LIVE_MS } from '../../core/operating.js'
+import { type Depth, isLiveAfter, type QueueOverview } from '../../core/operating.js'
 import type { JobState } from '../../core/states.js'
 import type { JobSummary, WorkerView } from '../../core/views.js'
 import { shortId } from '../input/ids.js'
@@ -113,8 +113,8 @@ export const QUEUE_COLUMNS: readonly Column<QueueOverview>[] = [
 ]
 
 /** True when the worker was seen lately. One that was not is gone, or cannot reach the store. */
-export function isLive({ seenAt }: WorkerView): boolean {
-  return Date.now() - seenAt.getTime() <= WORKER_LIVE_MS
+export function isLive(worker: WorkerView): boolean {
+  return isLiveAfter(Date.now() - worker.seenAt.getTime(), worker)
 }
 
 function workerState(worker: WorkerView): 'silent' | 'draining' | 'works' {

@@ -107,8 +107,12 @@ export class EventLines {
         return { subject: 'store', text, tone: 'warning' }
       }
       case 'failover.said': {
-        const text = `said again after the failover: ${event.jobs} jobs, ${event.claims} claims, ${event.settlements} settlements`
+        const text = `said again after the failover: ${event.jobs} jobs, ${event.claims} claims, ${event.settlements} settlements, ${event.operations} operations`
         return { subject: 'store', text, tone: 'good' }
+      }
+      case 'failover.missing': {
+        const text = `after the failover at most about ${event.jobsMax} jobs may be missing, of ${event.clients} silent processes`
+        return { subject: 'store', text, tone: event.clients === 0 ? 'good' : 'bad' }
       }
       case 'horizon.freed':
         return { subject: 'store', text: 'no transaction holds an old snapshot any more', tone: 'good' }

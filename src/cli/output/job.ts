@@ -20,6 +20,7 @@ export function describeJob(job: JobView, out: Output, { verbose }: { readonly v
     // Where there are attempts, the last of them has this error.
     ...(job.error === null || attempts.length > 0 ? [] : section(out, 'error', errorLines(job.error, verbose))),
     ...section(out, 'failed attempts', attempts),
+    ...section(out, 'steps', stepLines(job)),
     ...section(out, 'log', logs),
   ]
 }
@@ -51,12 +52,26 @@ function facts(job: JobView): readonly Fact[] {
     ['group', job.flow?.group ?? null],
     ['limits', job.flow === undefined || job.flow.limits.length === 0 ? null : job.flow.limits.join(', ')],
     ['cost', job.flow === undefined || job.flow.cost === 1 ? null : job.flow.cost.toLocaleString('en')],
+    ['waits for', job.wait === undefined ? null : `the signal "${job.wait.name}", until ${momentText(job.wait.until)}`],
     ['key', job.idempotencyKey],
     ['after', job.after.length === 0 ? null : `${job.after.join(', ')}; ${job.onParentDead} when one of them dies`],
     ['schedule', job.schedule === null ? null : `${job.schedule.name}, tick ${job.schedule.tick.toISOString()}`],
     ['tags', job.tags.length === 0 ? null : job.tags.join(', ')],
     ...job.requeues.map(({ at, by }): Fact => ['requeued', `${at.toISOString()} by ${by}`]),
   ]
+}
+
+const STEPS_SHOWN = 100
+
+/** The newest steps. */
+function stepLines({ steps = [] }: JobView): string[] {
+  const shown = steps.slice(-STEPS_SHOWN).map(({ kind, name, attempt, begun, beganAt, endedAt }) => {
+    const took = endedAt === null ? 'not known how it ended' : spanText(endedAt.getTime() - beganAt.getTime())
+    const times = begun === 1 ? '' : `, begun ${begun} times`
+    return visible(`${beganAt.toISOString()}  ${kind} ${name}  attempt ${attempt}, ${took}${times}`)
+  })
+  const hidden = steps.length - shown.length
+  return hidden === 0 ? shown : [`… ${hidden} earlier steps: --json shows all of them`, ...shown]
 }
 
 function took({ startedAt, finishedAt }: JobView): string | null {

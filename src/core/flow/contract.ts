@@ -14,7 +14,9 @@
 //
 // Jobs of one queue with one set of limits are a track; the queue's plain jobs are one too. Tracks share a claim evenly, and one that
 // cannot use its share leaves it to the others. Within a track the groups take turns of `turnLength`. A group whose turn is over goes
-// behind all others. A claim that ends within a turn leaves the rest of it to the next claim. Priority counts inside a group only. In a
+// behind all others. A claim that ends within a turn leaves the rest of it to the next claim. Of the jobs of a claim some may be claimed ahead.
+// Turns are as long as if those were not asked for, and a round of turns that reaches what is asked for beside them is the last one: so each
+// group gives at most one turn to them. Plain jobs of the queue are claimed ahead as any others. Priority counts inside a group only. In a
 // group that is not ordered, jobs of types the worker does not know are passed over; an ordered one waits for a worker that knows its first.
 //
 // A group that runs one job at a time (its concurrency is 1, or it is ordered) gives several to a claim with `batches`, in one turn: its first

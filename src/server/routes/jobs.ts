@@ -28,7 +28,7 @@ const enqueuedAnswers = {
 }
 
 /** The job, if the caller may see it. Otherwise the answer is that of a job that does not exist. */
-async function visibleJob(request: RouteRequest, id: string): Promise<JobView> {
+export async function visibleJob(request: RouteRequest, id: string): Promise<JobView> {
   // Visibility first, so that another caller's job takes as long as one that does not exist.
   await checkVisible(request, id)
   const job = await request.holdfast.get(id)
@@ -105,10 +105,13 @@ async function cloneJob(
     tags: job.tags,
     version: job.version,
     schema: null,
+    output: null,
     upgrades: new Map(),
     isolate: null,
     flow: job.flow === undefined ? null : { ...job.flow, own: null },
     retryable: null,
+    onRetry: null,
+    onDead: null,
     handle: (run) => ({ definition: target as never, run: run as never }),
     handleBatch: () => {
       throw new HoldfastError('unsupported', 'a clone has no handler')
@@ -265,6 +268,19 @@ const changing: readonly Route[] = [
     answer: async (request) => {
       await checkVisible(request, request.params.id)
       return json(await request.holdfast.cancel(request.params.id, { by: request.who.actor }))
+    },
+  }),
+  route('POST /v1/jobs/{id}/signals', {
+    name: 'signalJob',
+    summary: 'Sends a signal to a job that waits for it, or will',
+    params: idParams,
+    body: shapes.signalBody,
+    answers: { 200: { description: 'It is kept with the job', schema: shapes.signalSent } },
+    answer: async (request) => {
+      const { holdfast, params, body, who } = request
+      await checkVisible(request, params.id)
+      const { name, value = null, key } = body
+      return json(await holdfast.signal(params.id, name, value, { by: who.actor, ...given({ key }) }))
     },
   }),
   route('POST /v1/jobs/{id}/requeue', {

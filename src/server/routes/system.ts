@@ -1,12 +1,13 @@
 // Routes about the system itself: health, metrics, workers, warnings, events, the audit log.
 
+import { checkChoice, checkName } from '../../core/check.js'
 import { VERSION } from '../../version.js'
-import { isFor } from '../live.js'
+import { isFor, STREAM_EVENTS, type StreamEvent } from '../live.js'
 import { Refusal } from '../problem.js'
 import { json, type Route, type RouteRequest, route } from '../route.js'
 import * as shapes from '../schemas/operating.js'
 import { showWorker } from '../show.js'
-import { can, demandAllQueues, maySee } from '../who.js'
+import { can, chosenQueue, demandAllQueues, maySee } from '../who.js'
 
 async function metrics({ context: { settings }, who }: RouteRequest): Promise<Response> {
   demandAllQueues(who, 'metrics')
@@ -16,16 +17,30 @@ async function metrics({ context: { settings }, who }: RouteRequest): Promise<Re
   return new Response(text, { headers: { 'content-type': settings.metrics.contentType } })
 }
 
+/** The events of a list such as 'overview,warning'; null for all. */
+function readNames(names: string | undefined): ReadonlySet<StreamEvent> | null {
+  if (names === undefined) return null
+  return new Set(names.split(',').map((name) => checkChoice('query.names', name, STREAM_EVENTS)))
+}
+
 // A proxy that buffers the answer would delay events.
 const STREAM_HEADERS = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }
 
-async function events({ context, who, http, origin }: RouteRequest): Promise<Response> {
+async function events({
+  context,
+  who,
+  http,
+  origin,
+  query,
+}: RouteRequest<unknown, shapes.EventsQuery>): Promise<Response> {
   // A stream for a HEAD request would never be read, nor closed.
   if (http.method === 'HEAD') return new Response(null, { headers: STREAM_HEADERS })
   const readable = context.live.follow(who, {
     address: origin.client ?? 'unknown',
     signal: http.signal,
     lastEventId: http.headers.get('last-event-id'),
+    names: readNames(query.names),
+    queue: query.queue === undefined ? null : chosenQueue(who, checkName('queue', query.queue))!,
     isWelcome: async () => {
       const known = await context.gate.recheck(http, origin)
       return known !== null && can(known, 'read')
@@ -101,6 +116,7 @@ export const systemRoutes: readonly Route[] = [
   route('GET /v1/events', {
     name: 'events',
     summary: 'Changes as server-sent events: overview, warning, bulk, limits',
+    query: shapes.eventsQuery,
     answers: { 200: { description: 'The stream', schema: null, contentType: 'text/event-stream' } },
     answer: events,
   }),

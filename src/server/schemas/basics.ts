@@ -87,6 +87,7 @@ export const limits: z.ZodType<Wire<JobLimits>> = z
       .optional(),
     timeoutMs: z.number().nullable().optional(),
     maxAgeMs: z.number().nullable().optional(),
+    startByMs: z.number().optional(),
   })
   .meta({ id: 'JobLimits' })
 

@@ -54,6 +54,7 @@ const summaryShape = {
   after: z.array(id),
   onParentDead: z.enum(['cancel', 'run']),
   schedule: z.object({ name: z.string(), tick: time }).nullable(),
+  enqueuedBy: z.string().optional(),
   flow: jobFlow.optional(),
 }
 
@@ -75,6 +76,23 @@ export const job: z.ZodType<Job> = z
       z.object({ attempt: whole, worker: z.string().nullable(), startedAt: time.nullable(), finishedAt: time, error }),
     ),
     logs: z.array(z.object({ at: time, text: z.string() })),
+    steps: z
+      .array(
+        z.object({
+          kind: z.enum(['step', 'effect', 'wait']),
+          name: z.string(),
+          attempt: whole,
+          begun: whole,
+          beganAt: time,
+          endedAt: time.nullable(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'What its handler has kept, without the values' }),
+    wait: z
+      .object({ name: z.string(), since: time, until: time })
+      .optional()
+      .meta({ description: 'The signal it waits for' }),
     requeues: z.array(z.object({ number: whole, at: time, by: z.string() })),
     redacted: z.array(z.string()).meta({ description: 'Where values were masked' }),
   })
@@ -107,6 +125,7 @@ const enqueueShape = {
   queue: name.optional(),
   priority: whole.optional(),
   runAt: z.string().max(60).optional(),
+  startBy: z.string().max(60).optional(),
   delay: duration.optional(),
   ...limitShape,
   idempotencyKey: z.union([key, z.strictObject({ key, for: duration })]).optional(),
@@ -187,6 +206,8 @@ export const listQuery: Query<'filter' | 'cursor', 'limit'> = z.strictObject({
   cursor: cursor.optional(),
 })
 
+export const outputQuery: Query<never, 'from'> = z.strictObject({ from: wholeText.optional() })
+
 export const countQuery: Query<'filter', 'max'> = z.strictObject({
   filter: filterText.optional(),
   max: wholeText.optional(),
@@ -220,6 +241,25 @@ export const moved: z.ZodType<Moved> = z.object({ id, state })
 export const cancelled: z.ZodType<{ readonly id: string; readonly result: 'cancelled' | 'asked' }> = z.object({
   id,
   result: z.enum(['cancelled', 'asked']),
+})
+
+export interface SignalBody {
+  readonly name: string
+  readonly value?: unknown
+  readonly key?: string | undefined
+}
+
+export const signalBody: z.ZodType<SignalBody> = z
+  .strictObject({
+    name: z.string().meta({ description: 'What the job waits for' }),
+    value: z.unknown().optional().meta({ description: 'Any JSON value, up to 256 KiB' }),
+    key: z.string().optional().meta({ description: 'Two signals of one job with the same key are one' }),
+  })
+  .meta({ id: 'Signal' })
+
+export const signalSent: z.ZodType<{ readonly id: string; readonly woken: boolean }> = z.object({
+  id,
+  woken: z.boolean().meta({ description: 'Whether the job waited for it and is ready now' }),
 })
 
 export interface Requeued extends Moved {

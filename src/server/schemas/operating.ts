@@ -107,7 +107,10 @@ export interface ScheduleBody {
   readonly limits?: readonly string[] | undefined
 }
 export const scheduleBody: z.ZodType<ScheduleBody> = z.strictObject({
-  cron: z.string().max(200),
+  cron: z.string().max(200).optional(),
+  every: duration.optional(),
+  jitter: duration.optional(),
+  until: time.optional(),
   zone: z.string().max(100).optional(),
   type: name,
   payload: z.unknown().optional(),
@@ -186,6 +189,12 @@ export const workers: z.ZodType<{ readonly workers: readonly Worker[] }> = z.obj
       })
       .meta({ id: 'Worker' }),
   ),
+})
+
+export type EventsQuery = z.output<typeof eventsQuery>
+export const eventsQuery: Query<'names' | 'queue'> = z.strictObject({
+  names: z.string().max(200).optional(),
+  queue: name.optional(),
 })
 
 export const auditQuery: Query<'actor' | 'action' | 'job', 'before' | 'limit'> = z.strictObject({

@@ -24,6 +24,11 @@ export function blankJob(memory: Memory, newJob: NewJob, schedule: Job['schedule
     attempts: [],
     logs: [],
     progress: null,
+    kept: new Map(),
+    waitsOn: null,
+    output: [],
+    signals: [],
+    wait: null,
     requeues: [],
   }
 }

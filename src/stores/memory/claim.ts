@@ -3,6 +3,7 @@
 import type { FlowState } from '../../core/flow/views.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/job-store.js'
+import { originOf } from '../../core/origin.js'
 import { claimFlow } from './flow-claim.js'
 import { hasFlow } from './held.js'
 import type { Job, Memory } from './memory.js'
@@ -12,8 +13,11 @@ export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Cla
   const jobs: ClaimedJob[] = []
   let waitedMs: number | null = null
   // A queue that is listed twice gives its jobs where it is listed first.
-  const limits = new Map<string, number>()
-  for (const { queue, limit } of request.queues) limits.set(queue, (limits.get(queue) ?? 0) + limit)
+  const amounts = new Map<string, { readonly limit: number; readonly ahead: number }>()
+  for (const { queue, limit, ahead = 0 } of request.queues) {
+    const sum = amounts.get(queue) ?? { limit: 0, ahead: 0 }
+    amounts.set(queue, { limit: sum.limit + limit, ahead: sum.ahead + ahead })
+  }
   const flow: FlowState[] = []
   const start = (job: Job) => {
     waitedMs = Math.max(waitedMs ?? 0, nowMs - job.readySinceMs)
@@ -25,8 +29,9 @@ export function claim(memory: Memory, request: ClaimRequest, nowMs: number): Cla
     for (const [index, job] of jobs.entries()) if (ids.has(job.id)) jobs[index] = { ...job, batch: batch.length }
   }
   const { types, batches = [] } = request
-  for (const [queue, limit] of limits) {
-    if (hasFlow(memory, queue)) flow.push(claimFlow(memory, { queue, limit, types, batches, nowMs, start, mark }))
+  for (const [queue, { limit, ahead }] of amounts) {
+    if (hasFlow(memory, queue))
+      flow.push(claimFlow(memory, { queue, limit, ahead, types, batches, nowMs, start, mark }))
     else for (const job of firstReady(memory, queue, limit, types)) start(job)
   }
   return { jobs, nowMs, waitedMs, ...(flow.length === 0 ? {} : { flow }) }
@@ -91,5 +96,6 @@ function claimedJob(memory: Memory, job: Job): ClaimedJob {
     tags,
     trace,
     ...(flow === undefined ? {} : { flow }),
+    ...originOf({ after: job.facts.after, schedule: job.schedule, enqueuedBy: job.facts.enqueuedBy }),
   }
 }

@@ -19,7 +19,8 @@ function expiredJob(memory: Memory, job: Job, nowMs: number): ExpiredJob {
     type,
     worker: lease.worker,
     attempt: job.attempt,
-    crashes: job.crashes,
+    // One that got on under this lease is not what took its worker down: it is the first crash since.
+    crashes: [...job.kept.values()].some(({ fence, isEnded }) => isEnded && fence === job.fence) ? 0 : job.crashes,
     createdAtMs: job.createdAtMs,
     expiredMs: nowMs - lease.leasedUntilMs,
     // Workers only say that they begin a job that crashed before; of any other it must be assumed.

@@ -21,6 +21,7 @@ const NAP_MAX_MS = 86_400_000
 interface FlowRequest {
   readonly queue: string
   readonly limit: number
+  readonly ahead: number
   readonly types: ClaimRequest['types']
   readonly batches: readonly ClaimBatch[]
   readonly nowMs: number
@@ -48,7 +49,7 @@ interface Closed {
 }
 
 export function claimFlow(memory: Memory, request: FlowRequest): FlowState {
-  const { queue, limit } = request
+  const { queue, limit, ahead } = request
   if (memory.queues.get(queue)?.paused) return { queue, more: false, waitMs: null }
   const look: Look = {
     ...request,
@@ -62,11 +63,15 @@ export function claimFlow(memory: Memory, request: FlowRequest): FlowState {
   for (const track of tracks) wakeNaps(look, track)
   const sharing = tracks.filter(({ turns }) => turns.size > 0)
   let left = Math.min(limit, roomOf(look))
-  for (const [index, track] of sharing.entries()) {
-    left -= takeFrom(look, track, Math.ceil(left / (sharing.length - index)))
+  let wanted = Math.min(left, limit - ahead)
+  const take = (track: Track, parts: number) => {
+    const taken = takeFrom(look, track, { amount: Math.ceil(left / parts), wanted: Math.ceil(wanted / parts) })
+    left -= taken
+    wanted = Math.max(0, wanted - taken)
   }
+  for (const [index, track] of sharing.entries()) take(track, sharing.length - index)
   // What some tracks had no use for goes to the others.
-  for (const track of sharing) left -= takeFrom(look, track, left)
+  for (const track of sharing) if (wanted > 0) take(track, 1)
   const { probed } = look
   return { ...stateAfter(look, tracks), ...(probed.length === 0 ? {} : { probed }) }
 }
@@ -125,8 +130,16 @@ function wakeNaps({ memory, queue, nowMs }: Look, { naps }: Track): void {
   }
 }
 
-/** Takes up to `amount` jobs of a track, turn by turn, until there is nothing more to take. */
-function takeFrom(look: Look, track: Track, amount: number): number {
+/** How many jobs to take of a track: at most, and how many of these are not claimed ahead. */
+interface Amount {
+  readonly amount: number
+  readonly wanted: number
+}
+
+/** Takes up to `amount` jobs of a track, turn by turn, until there is nothing more to take or what is wanted was taken. */
+function takeFrom(look: Look, track: Track, { amount, wanted }: Amount): number {
+  // Plain jobs have no groups that could wait for each other.
+  const ahead = isPlain(track) ? 0 : amount - wanted
   let left = amount
   for (;;) {
     const before = left
@@ -135,13 +148,18 @@ function takeFrom(look: Look, track: Track, amount: number): number {
     for (const [group, credit] of track.turns) {
       // Groups that were served stand behind those that were there when the round began.
       if (left === 0 || visits-- === 0) break
-      const { taken, isClosed } = takeTurn(look, track, { group, credit, groups, share: before, amount: left })
+      const { taken, isClosed } = takeTurn(look, track, { group, credit, groups, share: before - ahead, amount: left })
       left -= taken
       // The others have the same limits.
       if (isClosed) return amount - left
     }
-    if (left === 0 || left === before) return amount - left
+    if (left <= ahead || left === before) return amount - left
   }
+}
+
+/** The track that `tracksInTurn` makes: a job of any other has a group or limits. */
+function isPlain({ limits, turns }: Track): boolean {
+  return limits.length === 0 && turns.has('')
 }
 
 interface Turn {

@@ -1,8 +1,10 @@
 // Reads one job with its attempts, logs and progress.
 
 import type { StoredError } from '../../core/json.js'
+import { stepViewOf } from '../../core/kept/kept.js'
 import { resolveLimits } from '../../core/limits.js'
 import type { JobSummary, JobView } from '../../core/views.js'
+import { waitOf } from './kept.js'
 import type { Job, Memory } from './memory.js'
 
 export function get(memory: Memory, id: string): JobView | null {
@@ -20,6 +22,8 @@ export function viewOf(memory: Memory, job: Job): JobView {
     progress: parse(job.progress),
     logs: job.logs.map(({ atMs, text }) => ({ at: new Date(atMs), text })),
     requeues: job.requeues,
+    ...(waitOf(job) === null ? {} : { wait: waitOf(job)! }),
+    ...(job.kept.size === 0 ? {} : { steps: [...job.kept.values()].map(stepViewOf) }),
   }
 }
 
@@ -54,6 +58,7 @@ export function summaryOf(memory: Memory, job: Job): JobSummary {
     after: facts.after,
     onParentDead: facts.onParentDead,
     schedule: schedule === null ? null : { name: schedule.name, tick: new Date(schedule.tickMs) },
+    ...(facts.enqueuedBy === undefined ? {} : { enqueuedBy: facts.enqueuedBy }),
     ...(facts.flow === undefined ? {} : { flow: facts.flow }),
   }
 }

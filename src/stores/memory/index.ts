@@ -6,12 +6,16 @@ import type { Store } from '../../core/store.js'
 import { newMemory } from './memory.js'
 import { storeOver } from './store.js'
 
+export { beginIn } from './store.js'
+export type { AnswerQuery, MemoryTransaction } from './transaction.js'
+
 export interface MemoryStoreOptions {
   /** Where the store's time comes from. Default the system's clock; tests pass a manual one. */
   readonly clock?: Pick<Clock, 'now'>
 }
 
-/** Opens a store that lives in this process. Raises `unsupported` for `tx`: transactions need PostgreSQL. */
+/** Opens a store that lives in this process. It takes part in its own transactions alone, which `testHoldfast` begins: any other `tx`
+ *  raises `unsupported`. */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   return storeOver(newMemory(), options.clock ?? { now: Date.now })
 }

@@ -6,6 +6,7 @@ import type { GroupOverride, LimitSettings } from '../../core/flow/settings.js'
 import type { BreakerView, LimitOrigin } from '../../core/flow/views.js'
 import type { Lease, NewJob } from '../../core/job.js'
 import type { StoredError } from '../../core/json.js'
+import type { Kept, KeptSignal, OutputChunk, ParkedFor, ParkedOn } from '../../core/kept/kept.js'
 import type { ApiKey, AuditEntry, BulkView, Depth, QueueTally } from '../../core/operating.js'
 import type { Schedule } from '../../core/schedule.js'
 import type { DeadReason, JobState } from '../../core/states.js'
@@ -60,6 +61,16 @@ export interface Job {
   readonly attempts: AttemptView[]
   readonly logs: { readonly atMs: number; readonly text: string }[]
   progress: string | null
+  /** Steps, effects and waits by kind and name. */
+  readonly kept: Map<string, Kept & { readonly fence: number }>
+  /** The children that its handler waits for; null while it waits for none. */
+  waitsOn: ParkedOn | null
+  /** By offset. */
+  readonly output: OutputChunk[]
+  /** Oldest first. */
+  readonly signals: KeptSignal[]
+  /** What it waits for, or waited for last, and under which claim it began to. */
+  wait: (ParkedFor & { readonly fence: number; readonly sinceMs: number; readonly untilMs: number }) | null
   readonly requeues: { readonly number: number; readonly at: Date; readonly by: string }[]
 }
 
@@ -200,6 +211,11 @@ export function newMemory(): Memory {
     woken: new Set(),
     asked: new Set(),
   }
+}
+
+/** The jobs that a blocked one waits for. */
+export function blockersOf({ facts, waitsOn }: Job): readonly string[] {
+  return waitsOn?.ids ?? facts.after
 }
 
 /** The queue of that name, known from now on. */

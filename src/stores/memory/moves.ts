@@ -4,7 +4,7 @@
 import { isFinished } from '../../core/states.js'
 import { compareReady, hold, unhold } from './held.js'
 import { freeKey } from './keys.js'
-import { entryOf, type Job, type JobEnding, type Lane, type Memory, NORMAL } from './memory.js'
+import { blockersOf, entryOf, FRONT, type Job, type JobEnding, type Lane, type Memory, NORMAL } from './memory.js'
 import { compareText, type Ordered, ordered } from './ordered.js'
 
 /** Takes a job out of the place of its state. It must be put somewhere before the call ends. */
@@ -13,7 +13,7 @@ export function take(memory: Memory, job: Job): void {
   else if (job.state === 'ready') readyList(memory, job.facts.queue).remove(job)
   else if (job.state === 'running') memory.running.remove(job)
   else if (job.state === 'scheduled' || job.state === 'retrying') memory.timed.remove(job)
-  else if (job.state === 'blocked') for (const id of job.facts.after) memory.blocked.get(id)?.delete(job)
+  else if (job.state === 'blocked') for (const id of blockersOf(job)) memory.blocked.get(id)?.delete(job)
 }
 
 /** Puts a job that is in no place into the one of its state. */
@@ -23,7 +23,7 @@ export function put(memory: Memory, job: Job): void {
   else if (job.state === 'running') memory.running.add(job)
   else if (job.state === 'scheduled' || job.state === 'retrying') memory.timed.add(job)
   else if (job.state === 'blocked')
-    for (const id of job.facts.after) entryOf(memory.blocked, id, () => new Set()).add(job)
+    for (const id of blockersOf(job)) entryOf(memory.blocked, id, () => new Set()).add(job)
 }
 
 function readyList(memory: Memory, queue: string): Ordered<Job> {
@@ -80,18 +80,22 @@ export function goOn(memory: Memory, candidates: readonly { readonly id: string 
   for (const { job, verdict } of verdicts) {
     if (verdict === 'waits') continue
     take(memory, job)
+    const lane = job.waitsOn === null ? NORMAL : FRONT
+    job.waitsOn = null
     if (verdict === 'ends') putFinished(memory, job, 'cancelled', { finishedAtMs: nowMs })
     else if (job.runAtMs !== null && job.runAtMs > nowMs) putTimed(memory, job, 'scheduled', job.runAtMs)
-    else putReady(memory, job, NORMAL, nowMs)
+    else putReady(memory, job, lane, nowMs)
   }
   const ended = blocked.filter((job) => job.state === 'cancelled').map((job) => job.facts.id)
   if (ended.length > 0) unblock(memory, ended, nowMs)
 }
 
-function judge(memory: Memory, { facts }: Job): 'waits' | 'goes on' | 'ends' {
+function judge(memory: Memory, job: Job): 'waits' | 'goes on' | 'ends' {
   // A parent that is gone was pruned, and only finished jobs are; a bad end would have ended this job immediately.
-  const parents = facts.after.map((id) => memory.jobs.get(id)?.state ?? 'succeeded')
+  const { facts, waitsOn } = job
+  const parents = blockersOf(job).map((id) => memory.jobs.get(id)?.state ?? 'succeeded')
   const hasBadEnd = parents.some((state) => state === 'dead' || state === 'cancelled')
-  if (hasBadEnd && facts.onParentDead === 'cancel') return 'ends'
+  if (waitsOn?.wakesEarly === true && hasBadEnd) return 'goes on'
+  if (waitsOn === null && hasBadEnd && facts.onParentDead === 'cancel') return 'ends'
   return parents.every(isFinished) ? 'goes on' : 'waits'
 }

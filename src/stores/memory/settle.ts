@@ -6,9 +6,10 @@ import { isFinished } from '../../core/states.js'
 import { copyOf } from './copy.js'
 import { stopGroup } from './groups.js'
 import { freeSlots } from './held.js'
+import { park } from './kept.js'
 import { holdOff, settleCost } from './limits.js'
 import { FRONT, heldJob, type Job, type Memory } from './memory.js'
-import { putFinished, putReady, putTimed, take, unblock } from './moves.js'
+import { goOn, put, putFinished, putReady, putTimed, take, unblock } from './moves.js'
 
 export function settle(
   memory: Memory,
@@ -17,6 +18,7 @@ export function settle(
   nowMs: number,
 ): SettleResult[] {
   const finishedIds: string[] = []
+  const waitingIds: Lease[] = []
   const results = settledJobs.map((settled): SettleResult => {
     const lease = leaseOf(settled)
     const job = heldJob(memory, settled)
@@ -28,10 +30,18 @@ export function settle(
     // The worker that let its lease run out may still be alive: its own settlement must not pass for a repetition.
     if (onlyExpired) job.fence += 1
     if (isFinished(job.state)) finishedIds.push(lease.id)
+    if (job.state === 'blocked') waitingIds.push(lease)
     return { ...lease, result: 'settled', state: job.state }
   })
   unblock(memory, finishedIds, nowMs)
-  return results
+  goOn(memory, waitingIds, nowMs)
+  return results.map((result) => withState(memory, result, waitingIds))
+}
+
+/** A job whose children have all ended has moved on. */
+function withState(memory: Memory, result: SettleResult, waiting: readonly Lease[]): SettleResult {
+  if (result.state !== 'blocked' || !waiting.some(({ id }) => id === result.id)) return result
+  return { ...result, state: memory.jobs.get(result.id)!.state }
 }
 
 /** What became of a job whose lease no longer holds: settled under that lease earlier, or lost. */
@@ -64,9 +74,14 @@ function endLease(memory: Memory, job: Job, settled: SettledJob, nowMs: number):
   const ending = { finishedAtMs: nowMs, startedAtMs, worker: lease.worker, result }
   if (lease.cancelRequested && !isFinished(settlement.state)) putFinished(memory, job, 'cancelled', ending)
   else if (settlement.state === 'ready') putReady(memory, job, FRONT, nowMs)
-  else if (settlement.state === 'retrying' || settlement.state === 'scheduled')
+  else if (settlement.state === 'retrying' || settlement.state === 'scheduled') {
     putTimed(memory, job, settlement.state, nowMs + settlement.delayMs)
-  else if (settlement.state === 'dead') {
+    if (settled.wait !== undefined) park(memory, job, settled.wait, nowMs)
+  } else if (settlement.state === 'blocked') {
+    job.state = 'blocked'
+    job.waitsOn = settled.children ?? { ids: [], wakesEarly: false }
+    put(memory, job)
+  } else if (settlement.state === 'dead') {
     putFinished(memory, job, 'dead', { ...ending, result: null, reason: settlement.reason, error: copyOf(error) })
     stopGroup(memory, job)
   } else putFinished(memory, job, settlement.state, ending)

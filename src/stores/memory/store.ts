@@ -3,11 +3,12 @@
 import { randomBytes } from 'node:crypto'
 import { checkWhole } from '../../core/check.js'
 import { HoldfastError } from '../../core/errors.js'
-import { BATCH_MAX, type Queryable, type StoreListener } from '../../core/job-store.js'
+import { BATCH_MAX } from '../../core/job-store.js'
 import { DEAD_GROUPS_MAX, QUEUES_MAX } from '../../core/operating.js'
 import { COUNT_WINDOW_MAX, PAGE_MAX } from '../../core/operator-store.js'
 import type { Clock } from '../../core/ports.js'
 import type { Store } from '../../core/store.js'
+import type { StoreListener } from '../../core/store-listener.js'
 import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
 import { audit, pruneAudit, writeLine } from './audit.js'
 import { begin } from './begin.js'
@@ -25,10 +26,12 @@ import { neighbours, stoppedGroups, tracks } from './flow-looks.js'
 import { get } from './get.js'
 import { groups, pauseGroup, resumeGroup, setGroup } from './groups.js'
 import { health } from './health.js'
+import { doubtful, keep, recall, signal } from './kept.js'
 import { forceBreaker, limits, observe, removeLimit, setLimit } from './limits.js'
 import { count, list } from './list.js'
 import type { Memory } from './memory.js'
 import { note } from './note.js'
+import { read, write } from './output.js'
 import { overview } from './overview.js'
 import { promote } from './promote.js'
 import { prune } from './prune.js'
@@ -39,8 +42,18 @@ import { sample, series, tally } from './series.js'
 import { settle } from './settle.js'
 import { standing } from './standing.js'
 import { stats } from './stats.js'
+import { type AnswerQuery, MemoryTransaction, transactionOf } from './transaction.js'
 import { update } from './update.js'
 import { beat, leave, workers } from './workers.js'
+
+const begins = new WeakMap<Store, (answer: AnswerQuery) => MemoryTransaction>()
+
+/** Begins a transaction of a memory store, which its enqueues and settlements take as `tx`. `answer` stands for the caller's own tables. */
+export function beginIn(store: Store, answer: AnswerQuery = () => []): MemoryTransaction {
+  const begin = begins.get(store)
+  if (begin === undefined) throw new HoldfastError('unsupported', 'only a memory store begins transactions by itself')
+  return begin(answer)
+}
 
 /** A store of what `memory` knows, by the time of `clock`. The caller keeps the memory and can look at it. */
 export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
@@ -56,12 +69,12 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     return answer
   }
 
-  return {
+  const store: Store = {
     kind: 'memory',
 
     enqueue: (jobs, { tx, claim: claiming } = {}) =>
       call((nowMs) => {
-        refuseTx(tx)
+        if (tx !== undefined) return transactionOf(memory, tx).enqueue(bounded('enqueue', jobs), nowMs)
         const names = bounded('enqueue', jobs).map(({ queue }) => queue)
         openQueues(memory, names, { by: null, most: 0, max: QUEUES_MAX, nowMs })
         return enqueue(memory, jobs, { claim: claiming, nowMs })
@@ -77,9 +90,21 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     note: (notes) => call(() => note(memory, notes)),
     settle: (jobs, { tx, onlyExpired = false } = {}) =>
       call((nowMs) => {
-        refuseTx(tx)
+        if (tx !== undefined) return transactionOf(memory, tx).settle(bounded('settle', jobs))
         return settle(memory, bounded('settle', jobs), onlyExpired, nowMs)
       }),
+
+    recall: (lease) => call(() => recall(memory, lease)),
+    keep: (entries) => call((nowMs) => keep(memory, bounded('keep', entries), nowMs)),
+
+    doubtful: (request) =>
+      call(() => {
+        checkWhole('doubtful: limit', request.limit, 1, PAGE_MAX)
+        return doubtful(memory, request)
+      }),
+    write: (writes) => call((nowMs) => write(memory, bounded('write', writes), nowMs)),
+    read: ({ id, from }) => call(() => read(memory, id, from)),
+    signal: (signalled) => call((nowMs) => signal(memory, signalled, nowMs)),
 
     observe: (reports) => call((nowMs) => observe(memory, bounded('observe', reports), nowMs)),
 
@@ -187,6 +212,8 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
       listeners.clear()
     },
   }
+  begins.set(store, (answer) => new MemoryTransaction(memory, (step) => call(step, true), answer))
+  return store
 }
 
 function queueOf(memory: Memory, id: string): string {
@@ -196,14 +223,6 @@ function queueOf(memory: Memory, id: string): string {
 function bounded<T>(call: string, list: readonly T[]): readonly T[] {
   checkWhole(`${call}: the number of jobs`, list.length, 0, BATCH_MAX)
   return list
-}
-
-function refuseTx(tx: Queryable | undefined): void {
-  if (tx === undefined) return
-  throw new HoldfastError(
-    'unsupported',
-    'the memory store has no transactions to take part in, got tx: leave it out, or connect to PostgreSQL',
-  )
 }
 
 function announce(memory: Memory, listeners: ReadonlySet<StoreListener>, isOwnEnqueue: boolean): void {

@@ -1,6 +1,6 @@
 // The workers that are alive.
 
-import { WORKER_LIVE_MS } from '../../core/operating.js'
+import { isLiveAfter } from '../../core/operating.js'
 import type { WorkerBeat, WorkerView } from '../../core/views.js'
 import { copyOf } from './copy.js'
 import type { Memory } from './memory.js'
@@ -21,5 +21,5 @@ export function workers(memory: Memory): WorkerView[] {
 
 /** Those that were seen a moment ago. */
 export function liveWorkers(memory: Memory, nowMs: number): WorkerView[] {
-  return workers(memory).filter((worker) => nowMs - worker.seenAt.getTime() <= WORKER_LIVE_MS)
+  return workers(memory).filter((worker) => isLiveAfter(nowMs - worker.seenAt.getTime(), worker))
 }

@@ -3,10 +3,10 @@
 
 import { closest } from '../../core/closest.js'
 import { HoldfastError } from '../../core/errors.js'
-import type { Lane } from './lane.js'
 import { readApplied } from './migrate.js'
 import { MIGRATIONS } from './migrations/index.js'
 import type { Row } from './statement.js'
+import type { StatementLane } from './statement-lane.js'
 
 const DEADLINE_MS = 10_000
 /** How many schemas are read to find the one that was meant, and how many a message names. */
@@ -25,7 +25,7 @@ SELECT pg_namespace.nspname
  LIMIT $1`
 
 /** Raises `schema_missing` unless the schema has every migration of this version, and `schema_too_new` when it has more. */
-export async function checkMigrated(lane: Lane, schema: string): Promise<void> {
+export async function checkMigrated(lane: StatementLane, schema: string): Promise<void> {
   const run = (text: string, values: readonly unknown[] = []) => lane.query({ name: '', text, values }, DEADLINE_MS)
   const applied = await readApplied(run, schema, MIGRATIONS)
   if (MIGRATIONS.every(({ number }) => applied.has(number))) return

@@ -5,7 +5,7 @@ import { AGED } from './claim-flow-turns.js'
 
 /** The parts of the function in which its versions differ. */
 export interface ClaimFlowParts {
-  readonly number: 15 | 18
+  readonly number: 25
   readonly parameters: string
   readonly parameterTypes: string
   readonly attributes: string
@@ -24,23 +24,6 @@ export interface ClaimFlowParts {
   readonly endBatch: string
   /** Keeps what was taken as a batch. */
   readonly keepBatch: string
-}
-
-/** One job of each group of one job at a time. */
-export const WITHOUT_BATCHES: ClaimFlowParts = {
-  number: 15,
-  parameters: '',
-  parameterTypes: '',
-  attributes: '',
-  variables: '',
-  column: '',
-  noBatches: '',
-  batched: '',
-  unlessBatches: '',
-  findBatch: '',
-  endOfRate: "'nap'",
-  endBatch: '',
-  keepBatch: '',
 }
 
 // The first jobs of the group in its order, up to one that does not fit. Of jobs in other tracks none may come before it.
@@ -78,7 +61,7 @@ const OF_AGED = `
 
 /** Several jobs of a group of one job at a time, for a worker that runs them together. */
 export const WITH_BATCHES: ClaimFlowParts = {
-  number: 18,
+  number: 25,
   parameters: ', p_batch_types text[], p_batch_sizes integer[]',
   parameterTypes: ', text[], integer[]',
   // What migration 16 did to the versions before.

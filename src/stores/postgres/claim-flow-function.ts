@@ -9,7 +9,7 @@
 // What was decided is written by a few statements at the end of a round. Nothing is counted between claims: what runs is read from the
 // index of running, up to the concurrency asked for. ◄── claim-flow.ts
 
-import { type ClaimFlowParts, WITH_BATCHES, WITHOUT_BATCHES } from './claim-flow-batches.js'
+import { type ClaimFlowParts, WITH_BATCHES } from './claim-flow-batches.js'
 import { COUNT_STARTS, FIRST_PLAIN, lookAtLimits, move, start, TAKE_ONE_EACH } from './claim-flow-parts.js'
 import { IN_TURN } from './claim-flow-turns.js'
 
@@ -77,6 +77,7 @@ const lookAtQueue = ({ unlessBatches, batched }: ClaimFlowParts): string => `
     END IF;
   END LOOP;
 
+  v_wanted := least(v_left, p_amount - p_ahead);
   v_turns := v_all;
   IF EXISTS (SELECT FROM :schema.ready WHERE ready.queue = p_queue) THEN v_turns := v_turns || 0; END IF;
   IF cardinality(v_turns) > 1 THEN
@@ -107,7 +108,8 @@ const plainJobs = ({ noBatches }: ClaimFlowParts): string => `
         IF v_n > 0 THEN
           v_places := v_places[1:v_n];
           v_took := v_took || v_ids[1:v_n];
-          v_left := v_left - v_n;${start('v_n', 'v_n')}${move({ from: 'ready', track: '- f.number', group: "''", priority: 'claimed.priority', noBatches })}
+          v_left := v_left - v_n;
+          v_wanted := v_wanted - v_n;${start('v_n', 'v_n')}${move({ from: 'ready', track: '- f.number', group: "''", priority: 'claimed.priority', noBatches })}
         END IF;
         IF v_is_over THEN${lookAtLimits('1')}
           IF v_closed > v_now_ms THEN
@@ -292,7 +294,7 @@ const finish = ({ batched }: ClaimFlowParts): string => `
 const claimFlow = (parts: ClaimFlowParts): string => `
 -- Its name has its version: processes of two versions may run side by side. The last row has no id and says what was left.
 CREATE FUNCTION :schema.claim_flow_${parts.number}(p_now timestamptz, p_queue text, p_amount integer, p_types text[], p_lease_ms float8, p_worker text,
-                                      p_tracks integer[], p_floors bigint[]${parts.parameters})
+                                      p_tracks integer[], p_floors bigint[]${parts.parameters}, p_ahead integer)
   RETURNS TABLE (id uuid, fence bigint, type text, priority smallint, attempt smallint, crashes smallint, payload json, version smallint,
                  created_ms float8, options json, tags json, waited_ms float8, now_ms float8, more boolean, wait_ms float8, took uuid[],
                  settings json, probed text[], floors json${parts.column})
@@ -328,7 +330,9 @@ DECLARE
   v_cap      float8;                     -- what limits let start
   v_allowed  integer;
   v_floor    bigint;
-  v_left     integer;                    -- what the claim still wants
+  v_left     integer;                    -- what the claim may still take
+  v_wanted   integer;                    -- of that, what is not claimed ahead
+  v_need     integer;                    -- what is wanted of this track
   v_amount   integer;                    -- what this round may take
   v_share    integer;                    -- what this visit may take
   v_track    integer;
@@ -367,6 +371,8 @@ BEGIN${lookAtQueue(parts)}
 
   FOR v_pass IN 1..2 LOOP
     FOR v_place IN 1..cardinality(v_turns) LOOP
+      -- What was wanted was taken. Beyond that every group has had its turn: what is left is to find out whether more could go.
+      IF v_pass = 2 AND v_wanted <= 0 THEN v_left := 0; END IF;
       CONTINUE WHEN v_pass = 2 AND v_left = 0 AND v_more;
       v_track := v_turns[v_place];
       v_mine := '{}';
@@ -379,13 +385,15 @@ BEGIN${lookAtQueue(parts)}
       END LOOP;
       -- A track without a free slot is not even looked at: its events wait.
       CONTINUE WHEN v_is_shut;
-      v_share := CASE WHEN v_pass = 1 THEN ceil(v_left::float8 / (cardinality(v_turns) - v_place + 1))::integer ELSE v_left END;
+      v_i := CASE WHEN v_pass = 1 THEN cardinality(v_turns) - v_place + 1 ELSE 1 END;
+      v_share := ceil(v_left::float8 / v_i)::integer;
+      v_need := least(v_share, ceil(greatest(0, v_wanted)::float8 / v_i)::integer);
       CONTINUE WHEN v_pass = 1 AND v_share = 0;
 ${plainJobs(parts)}
 
       v_floor := coalesce(p_floors[array_position(p_tracks, v_track)], '-9223372036854775808');
       v_idle := 0;
-      v_window := 16 + 2 * v_share;
+      v_window := 8 + v_share;
       v_reach := 8 + v_share;
       LOOP
         v_amount := v_share;
@@ -399,7 +407,11 @@ ${plainJobs(parts)}
         END IF;
 ${writeRound(parts)}
         v_left := v_left - v_round;
-        v_share := v_share - v_round;
+        v_wanted := v_wanted - v_round;
+        v_need := v_need - v_round;
+        -- What is claimed ahead is at most one turn of each group.
+        v_share := CASE WHEN v_need <= 0 THEN 0 ELSE v_share - v_round END;
+        v_need := greatest(v_need, 0);
         v_idle := CASE WHEN v_round > 0 THEN 0 ELSE v_idle + 1 END;
         EXIT WHEN v_is_shut OR v_share = 0 AND (v_left > 0 OR v_more OR v_pass = 1 OR NOT v_is_full);
         EXIT WHEN v_round = 0 AND NOT v_is_full;
@@ -417,11 +429,8 @@ ${finish(parts)}
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION :schema.claim_flow_${parts.number}(timestamptz, text, integer, text[], float8, text, integer[], bigint[]${parts.parameterTypes}) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION :schema.claim_flow_${parts.number}(timestamptz, text, integer, text[], float8, text, integer[], bigint[]${parts.parameterTypes}, integer) FROM PUBLIC;
 `
 
-/** The function of migration 15, for processes of the version before. */
-export const CLAIM_FLOW_15: string = claimFlow(WITHOUT_BATCHES)
-
 /** The function that this version calls. */
-export const CLAIM_FLOW_18: string = claimFlow(WITH_BATCHES)
+export const CLAIM_FLOW_25: string = claimFlow(WITH_BATCHES)

@@ -34,10 +34,9 @@ export const TAKE_ONE_EACH: string = `
              ORDER BY 2
              LIMIT v_reach
           ), looked AS MATERIALIZED (
+            -- The first job of a group is looked for only if none of its runs: that reads a page of the index with all jobs of the group on it.
             SELECT cand.group_name, cand.is_listed, head.place, head.id, head.is_known,
                    CASE WHEN head.place IS NULL THEN false
-                        WHEN EXISTS (SELECT FROM :schema.running
-                                      WHERE running.track = ANY (v_all) AND running.track <> 0 AND running.group_name = cand.group_name) THEN false
                         WHEN NOT f.ordered THEN true
                         WHEN f.waits_for_retry
                              AND EXISTS (SELECT FROM :schema.scheduled
@@ -48,32 +47,34 @@ export const TAKE_ONE_EACH: string = `
                                           WHERE earlier.track = ANY (v_all) AND earlier.track <> v_track
                                             AND earlier.group_name = cand.group_name AND earlier.position < head.position)
                     END AS may_go
-              FROM cand
+              FROM (SELECT cand.*,
+                           EXISTS (SELECT FROM :schema.running
+                                    WHERE running.track = ANY (v_all) AND running.track <> 0 AND running.group_name = cand.group_name) AS is_busy
+                      FROM cand
+                    OFFSET 0) AS cand
               LEFT JOIN LATERAL (
                 SELECT held.ctid AS place, held.id, held.position, p_types IS NULL OR held.type = ANY (p_types) AS is_known
                   FROM :schema.held
-                 WHERE held.track = v_track AND held.group_name = cand.group_name
+                 WHERE held.track = v_track AND held.group_name = cand.group_name AND NOT cand.is_busy
                  ORDER BY held.priority DESC, held.position
                  LIMIT 1
               ) AS head ON true
-          ), counted AS MATERIALIZED (
-            SELECT looked.*, looked.may_go AND count(*) FILTER (WHERE looked.may_go) OVER (ROWS UNBOUNDED PRECEDING) <= v_allowed AS goes
-              FROM looked
           ), over AS MATERIALIZED (
-            SELECT counted.group_name FROM counted WHERE counted.may_go AND NOT counted.goes
+            SELECT looked.group_name FROM looked WHERE looked.may_go OFFSET v_allowed
           )
-          SELECT ARRAY(SELECT counted.place FROM counted WHERE counted.goes),
-                 ARRAY(SELECT counted.id FROM counted WHERE counted.goes),
+          SELECT ARRAY(SELECT looked.place FROM looked WHERE looked.may_go LIMIT v_allowed),
+                 ARRAY(SELECT looked.id FROM looked WHERE looked.may_go LIMIT v_allowed),
                  -- Events of groups that were looked at, but for those that could go as well, and of groups that have a turn.
                  ARRAY(SELECT came.place
                          FROM came
-                        WHERE CASE WHEN (came.group_name IN (SELECT counted.group_name FROM counted)) IS TRUE
+                        WHERE CASE WHEN (SELECT count(*) FROM cand) < v_reach OR (came.group_name IN (SELECT cand.group_name FROM cand)) IS TRUE
                                    THEN (came.group_name IN (SELECT over.group_name FROM over)) IS NOT TRUE
                                    ELSE (came.group_name IN (SELECT news.group_name FROM news WHERE news.is_listed)) IS TRUE END),
-                 ARRAY(SELECT counted.group_name FROM counted WHERE counted.is_listed AND (counted.goes OR NOT counted.may_go)),
+                 ARRAY(SELECT looked.group_name FROM looked
+                        WHERE looked.is_listed AND (looked.group_name IN (SELECT over.group_name FROM over)) IS NOT TRUE),
                  EXISTS (SELECT FROM over),
                  -- Jobs of types that the worker does not know, or without a group: these take the loop.
-                 EXISTS (SELECT FROM counted WHERE counted.may_go AND NOT counted.is_known OR counted.group_name = ''),
+                 EXISTS (SELECT FROM looked WHERE looked.may_go AND NOT looked.is_known OR looked.group_name = ''),
                  (SELECT count(*) FROM came) = v_window OR (SELECT count(*) FROM listed) > v_amount
                    OR (SELECT count(*) FROM cand) = v_reach
             INTO v_places, v_ids, v_gone, v_off, v_is_over, v_is_mixed, v_is_full;`

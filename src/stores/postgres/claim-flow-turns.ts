@@ -130,7 +130,7 @@ export const IN_TURN: string = `
        ) AS bound
        CROSS JOIN LATERAL (
           SELECT coalesce(cand.credit,
-                          coalesce(own.weight, 1) * greatest(1, ceil(v_amount::float8 / (SELECT number FROM groups_in_turn))::integer,
+                          coalesce(own.weight, 1) * greatest(1, ceil(v_need::float8 / (SELECT number FROM groups_in_turn))::integer,
                                                              least(4, coalesce(bound.concurrency, 1)))) AS length,${FREE} AS free
           OFFSET 0
        ) AS room

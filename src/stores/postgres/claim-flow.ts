@@ -23,7 +23,7 @@ export const CLAIM_FLOW: Statement = statement(
   'claim_flow',
   `
 SELECT ${COLUMNS}
-  FROM :schema.claim_flow_18($1::timestamptz, $2, $3::integer, $4::text[], $5::float8, $6, $7::integer[], $8::bigint[], $9::text[], $10::integer[])`,
+  FROM :schema.claim_flow_25($1::timestamptz, $2, $3::integer, $4::text[], $5::float8, $6, $7::integer[], $8::bigint[], $9::text[], $10::integer[], $11::integer)`,
 )
 
 /** The same, which waits for locks for PATIENCE_MS and not for the two seconds of its connection. */
@@ -31,12 +31,12 @@ const CLAIM_FLOW_BRIEFLY: Statement = statement(
   'claim_flow_briefly',
   `
 WITH patience AS MATERIALIZED (
-  SELECT pg_catalog.set_config('lock_timeout', $11, true) AS ms
+  SELECT pg_catalog.set_config('lock_timeout', $12, true) AS ms
 )
 SELECT ${COLUMNS}
   FROM patience                                               -- the claim asks for it, so that it is set first
- CROSS JOIN LATERAL :schema.claim_flow_18($1::timestamptz, $2, CASE WHEN patience.ms <> '' THEN $3::integer END, $4::text[], $5::float8, $6,
-                                          $7::integer[], $8::bigint[], $9::text[], $10::integer[])`,
+ CROSS JOIN LATERAL :schema.claim_flow_25($1::timestamptz, $2, CASE WHEN patience.ms <> '' THEN $3::integer END, $4::text[], $5::float8, $6,
+                                          $7::integer[], $8::bigint[], $9::text[], $10::integer[], $11::integer)`,
 )
 
 /** How long to wait for the locks of a queue while others wait for this claim: jobs that it has leased already, or the other queues of a worker
@@ -48,6 +48,9 @@ const ALONE_MS_MAX = 1_000
 
 /** What a plain job of such a queue is given: its settlement frees a slot, and must wake those who wait for it. */
 const COUNTED: JobFlow = { group: null, limits: [], cost: 1 }
+
+/** How much a claim asks of one queue, as in ClaimRequest. */
+type Amount = Required<Pick<ClaimRequest['queues'][number], 'limit' | 'ahead'>>
 
 /** A process's claims. It knows the queues with flow control from earlier answers; a wrong guess costs a second statement. */
 export class Claims {
@@ -72,8 +75,11 @@ export class Claims {
     const others = request.queues.filter((asked) => !isKnown(asked))
     const plain = others.length > 0 || request.queues.length === 0 ? await this.#plain(request, others) : null
     if (plain !== null && this.#flowQueues.size === 0) return withoutQueues(plain)
-    const amounts = new Map<string, number>()
-    for (const { queue, limit } of request.queues.filter(isKnown)) amounts.set(queue, (amounts.get(queue) ?? 0) + limit)
+    const amounts = new Map<string, Amount>()
+    for (const { queue, limit, ahead = 0 } of request.queues.filter(isKnown)) {
+      const sum = amounts.get(queue) ?? { limit: 0, ahead: 0 }
+      amounts.set(queue, { limit: sum.limit + limit, ahead: sum.ahead + ahead })
+    }
     if (plain !== null && amounts.size === 0) return withoutQueues(plain)
     return this.#withFlow(request, plain, amounts)
   }
@@ -87,13 +93,17 @@ export class Claims {
   async #withFlow(
     request: ClaimRequest,
     plain: PlainClaim | null,
-    amounts: ReadonlyMap<string, number>,
+    amounts: ReadonlyMap<string, Amount>,
   ): Promise<Claim> {
     const claims: Claim[] = plain === null ? [] : [plain]
     const unanswered: FlowState[] = []
-    for (const [queue, limit] of amounts) {
+    for (const [queue, amount] of amounts) {
       const hasJobs = claims.some(({ jobs }) => jobs.length > 0)
-      const answer = await this.#unlessLocked(request, { queue, limit }, { hasJobs, isHeldUp: unanswered.length > 0 })
+      const answer = await this.#unlessLocked(
+        request,
+        { queue, ...amount },
+        { hasJobs, isHeldUp: unanswered.length > 0 },
+      )
       if ('jobs' in answer) claims.push(answer)
       else unanswered.push(answer)
     }
@@ -108,9 +118,10 @@ export class Claims {
    */
   async #unlessLocked(
     request: ClaimRequest,
-    { queue, limit }: ClaimRequest['queues'][number],
+    asked: ClaimRequest['queues'][number],
     { hasJobs, isHeldUp }: { readonly hasJobs: boolean; readonly isHeldUp: boolean },
   ): Promise<Claim | FlowState> {
+    const { queue } = asked
     const locked = this.#locked.get(queue)
     const aloneMs = locked === undefined ? 0 : Math.ceil(locked.untilMs - performance.now())
     // One of these for each call: each may take as long as its patience.
@@ -119,7 +130,7 @@ export class Claims {
     }
     const isBrief = hasJobs || locked !== undefined
     try {
-      const claim = await this.#one(request, { queue, limit }, isBrief)
+      const claim = await this.#one(request, asked, isBrief)
       this.#locked.delete(queue)
       return claim
     } catch (error) {
@@ -139,14 +150,14 @@ export class Claims {
 
   async #one(
     request: ClaimRequest,
-    { queue, limit }: ClaimRequest['queues'][number],
+    { queue, limit, ahead = 0 }: ClaimRequest['queues'][number],
     isBrief: boolean,
   ): Promise<Claim> {
     const { types, leaseMs, worker, batches = [] } = request
     const from = this.#floors.isOn ? this.#flowFloors.of(queue, performance.now()) : this.#flowFloors.off()
     const asked = [this.#db.now(), queue, limit, types === null ? null : arrayOf(types), leaseMs, worker]
     const batched = [arrayOf(batches.map(({ type }) => type)), arrayOf(batches.map(({ max }) => max))]
-    const values = [...asked, ...from.values, ...(batches.length === 0 ? [null, null] : batched)]
+    const values = [...asked, ...from.values, ...(batches.length === 0 ? [null, null] : batched), ahead]
     const rows = isBrief
       ? await this.#db.send('claim', CLAIM_FLOW_BRIEFLY, [...values, `${PATIENCE_MS}ms`])
       : await this.#db.send('claim', CLAIM_FLOW, values)
@@ -176,7 +187,7 @@ async function readClaim(db: Database, queue: string, rows: readonly Row[]): Pro
   const limits = readJson(probed) as string[]
   const queueLimits = readQueueLimits(settings)
   const places = new Map((readJson(took) as string[]).map((id, index) => [id, index]))
-  const jobs: ClaimedJob[] = []
+  const inOrder = new Array<ClaimedJob | undefined>(places.size)
   const jobless: { id: string; fence: number; queue: string }[] = []
   let waitedMs: number | null = null
   for (const row of rows.slice(0, -1)) {
@@ -185,12 +196,11 @@ async function readClaim(db: Database, queue: string, rows: readonly Row[]): Pro
       jobless.push({ id: id!, fence: Number(fence), queue })
       continue
     }
-    const job = readClaimedJob(row, queueLimits)
-    jobs.push(job.flow === undefined ? { ...job, flow: COUNTED } : job)
+    inOrder[places.get(id!)!] = readClaimedJob(row, queueLimits, COUNTED)
     waitedMs = Math.max(waitedMs ?? 0, Number(row[13]))
   }
   if (jobless.length > 0) await removeJobless(db, jobless)
-  jobs.sort((one, other) => places.get(one.id)! - places.get(other.id)!)
+  const jobs = inOrder.filter((job) => job !== undefined)
   const state: FlowState = { queue, more: more === 't', waitMs: readMs(waitMs) }
   const flow = [limits.length === 0 ? state : { ...state, probed: limits }]
   const ids = readJson(batched) as string[]

@@ -11,6 +11,7 @@ import { checkTransaction, explainArrayNulls, Whereabouts } from './own-transact
 import { SearchTurns } from './search-turns.js'
 import type { SessionSettings } from './session.js'
 import { inSchema, preparedName, type Row, type Statement } from './statement.js'
+import type { StatementLane } from './statement-lane.js'
 
 /** What each connection is for, in the words of error messages. */
 const PURPOSES = {
@@ -76,6 +77,8 @@ export interface DatabaseOptions {
   readonly group?: LaneGroup
   /** What its commits wait for. Default 'replicated'. */
   readonly durability?: Durability
+  /** Makes the lane of a purpose, in place of one with a connection of its own. */
+  readonly laneFor?: (purpose: string, session: SessionSettings) => StatementLane
 }
 
 /** A statement and its values. */
@@ -92,7 +95,7 @@ export class Database {
   readonly durability: Durability
   readonly #clock: Clock | null
   readonly #deadlineMs: number
-  readonly #lanes: Readonly<Record<Purpose, Lane>>
+  readonly #lanes: Readonly<Record<Purpose, StatementLane>>
   readonly #turns: SearchTurns
   readonly #whereabouts: Whereabouts
   readonly #texts = new Map<Statement, Omit<Query, 'values'>>()
@@ -103,14 +106,18 @@ export class Database {
     this.#clock = options.clock
     this.#deadlineMs = options.deadlineMs
     const { settings, connectMs, group = new LaneGroup() } = options
-    const lane = (purpose: Purpose): Lane =>
+    const lane = (purpose: Purpose): StatementLane =>
+      options.laneFor?.(PURPOSES[purpose], APART[purpose].session) ??
       new Lane({
         ...{ settings, connectMs, group, purpose: PURPOSES[purpose], ...APART[purpose] },
         waitsForSaid: AFTER_SAID.includes(purpose),
         durability: this.durability,
       })
     const purposes = Object.keys(PURPOSES) as Purpose[]
-    this.#lanes = Object.fromEntries(purposes.map((purpose) => [purpose, lane(purpose)])) as Record<Purpose, Lane>
+    this.#lanes = Object.fromEntries(purposes.map((purpose) => [purpose, lane(purpose)])) as Record<
+      Purpose,
+      StatementLane
+    >
     this.#whereabouts = new Whereabouts(this.schema, (place) => this.send('look', place, []))
     this.#turns = new SearchTurns(this.#lanes.search, this.#deadlineMs)
   }
@@ -146,6 +153,16 @@ export class Database {
   /** Asks the server to end what runs there now. Resolves when it has taken note. */
   cancelRunning(purpose: Purpose): Promise<void> {
     return this.#lanes[purpose].cancelRunning()
+  }
+
+  /** Ends connections on which nothing is under way, but those of these purposes. */
+  rest(kept: readonly Purpose[]): void {
+    for (const [purpose, lane] of Object.entries(this.#lanes)) if (!kept.includes(purpose as Purpose)) lane.hangUp()
+  }
+
+  /** A statement with its values, for a connection that is not one of these. */
+  queryOf(statement: Statement, values: readonly unknown[]): Query {
+    return this.#query(statement, values)
   }
 
   /** Ends the connection, which is opened again when it is needed. */

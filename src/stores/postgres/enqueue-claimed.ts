@@ -2,6 +2,7 @@
 
 import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
 import type { JobLimits } from '../../core/limits.js'
+import { originOf } from '../../core/origin.js'
 import type { ClaimOnEnqueue } from '../../core/reserve.js'
 import type { Call, Database } from './database.js'
 import { plainCall, plainSql, readPlain, valuesOf, writeOnce } from './enqueue-plain.js'
@@ -84,5 +85,6 @@ function claimedJob(job: NewJob, nowMs: number, queueLimits: JobLimits): Claimed
     idempotencyKey: null,
     tags: job.tags,
     trace: job.trace,
+    ...originOf(job),
   }
 }

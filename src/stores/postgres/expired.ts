@@ -32,7 +32,9 @@ SELECT (extract(epoch FROM moment.now) * 1000)::float8,
   LEFT JOIN LATERAL (
     SELECT running.id, running.fence, running.queue, running.type, running.worker, running.attempt, running.crashes,
            running.begun, (extract(epoch FROM moment.now - running.leased_until) * 1000)::float8,
-           (extract(epoch FROM jobs.created_at) * 1000)::float8, jobs.options, queues.settings
+           (extract(epoch FROM jobs.created_at) * 1000)::float8, jobs.options, queues.settings,
+           EXISTS (SELECT FROM :schema.kept
+                    WHERE kept.id = running.id AND kept.fence = running.fence AND kept.ended_at IS NOT NULL)
       FROM :schema.running
       LEFT JOIN :schema.jobs ON jobs.id = running.id
       LEFT JOIN :schema.queues ON queues.name = running.queue
@@ -50,7 +52,21 @@ export async function expired(db: Database, limit: number): Promise<Expired> {
 }
 
 function readLease(row: Row): Expired['jobs'][number] {
-  const [id, fence, queue, type, worker, attempt, crashes, begun, expiredMs, createdAtMs, optionsText, settings] = row
+  const [
+    id,
+    fence,
+    queue,
+    type,
+    worker,
+    attempt,
+    crashes,
+    begun,
+    expiredMs,
+    createdAtMs,
+    optionsText,
+    settings,
+    hasKept,
+  ] = row
   const options = readOptions(optionsText)
   return {
     id: id!,
@@ -59,7 +75,8 @@ function readLease(row: Row): Expired['jobs'][number] {
     type: type!,
     worker: worker!,
     attempt: Number(attempt),
-    crashes: Number(crashes),
+    // One that got on under this lease is not what took its worker down: it is the first crash since.
+    crashes: hasKept === 't' ? 0 : Number(crashes),
     // Only suspects record that they begin. For any other job it must be assumed that its handler ran.
     started: Number(crashes) === 0 || begun === 't',
     expiredMs: Number(expiredMs),

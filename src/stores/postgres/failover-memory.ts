@@ -5,16 +5,8 @@
 import type { ClaimedJob, Enqueued, Lease, NewJob, SettledJob } from '../../core/job.js'
 import type { SettleResult } from '../../core/job-store.js'
 import type { FireRequest } from '../../core/upkeep-store.js'
-
-/** How much is kept: the oldest goes first. */
-export interface MemoryBounds {
-  readonly ms: number
-  readonly bytes: number
-  readonly jobs: number
-}
-
-/** A minute is far more than a standby that may be promoted is behind. */
-export const MEMORY_DEFAULTS: MemoryBounds = { ms: 60_000, bytes: 64 * 1024 * 1024, jobs: 500_000 }
+import { type Asked, nameOfAsked } from './asked-again.js'
+import { MEMORY_DEFAULTS, type MemoryBounds } from './failover-options.js'
 
 /** A claim, with what is needed to write it for a job that the store does not know. */
 interface ClaimedLease extends Lease {
@@ -24,6 +16,11 @@ interface ClaimedLease extends Lease {
   readonly crashes: number
   readonly worker: string
   readonly leaseMs: number
+}
+
+/** Ticks that were fired, and the jobs that this made: a tick that would have overlapped made none. */
+export interface FiredTicks extends FireRequest {
+  readonly made: ReadonlySet<string>
 }
 
 /** What one call did. */
@@ -36,7 +33,8 @@ interface Entry {
   readonly inside?: readonly string[]
   readonly claimed?: readonly ClaimedLease[]
   readonly settled?: readonly SettledJob[]
-  readonly fired?: FireRequest
+  readonly fired?: FiredTicks
+  readonly asked?: readonly Asked[]
 }
 
 // What an entry, and a job or lease in it, take beside their texts. Measured with --expose-gc: 190 to 230 bytes for a job's object and id.
@@ -54,23 +52,77 @@ export class FailoverMemory {
   #bytes = 0
   #count = 0
   #timer: NodeJS.Timeout | null = null
+  #accepted = 0
+  #second = { sinceMs: Number.NEGATIVE_INFINITY, jobs: 0 }
+  #most = 0
 
   constructor(bounds: MemoryBounds = MEMORY_DEFAULTS, nowMs: () => number = () => performance.now()) {
     this.#bounds = bounds
     this.#nowMs = nowMs
   }
 
+  /** For how long something is remembered at most. */
+  get ms(): number {
+    return this.#bounds.ms
+  }
+
   /** How much is remembered now. */
   get size(): { readonly jobs: number; readonly bytes: number } {
+    this.trim()
     return { jobs: this.#count, bytes: this.#bytes }
+  }
+
+  /** How many jobs this process was told are accepted. */
+  get accepted(): number {
+    return this.#accepted
+  }
+
+  /** The most of them in one second since this was asked last. */
+  takeMost(): number {
+    const most = Math.max(this.#most, this.#second.jobs)
+    this.#most = 0
+    return most
+  }
+
+  #tally(jobs: number): void {
+    this.#accepted += jobs
+    const nowMs = this.#nowMs()
+    if (nowMs - this.#second.sinceMs >= 1_000) {
+      this.#most = Math.max(this.#most, this.#second.jobs)
+      this.#second = { sinceMs: nowMs, jobs: 0 }
+    }
+    this.#second.jobs += jobs
   }
 
   /** Jobs were written, and their callers are about to be told so. */
   enqueued(jobs: readonly NewJob[], answers: readonly Enqueued[]): void {
-    const written = answers.every(isCreated) ? jobs : jobs.filter((_, index) => isCreated(answers[index]!))
+    const areNew = answers.every(isCreated)
+    const written = areNew ? jobs : jobs.filter((_, index) => isCreated(answers[index]!))
+    if (!areNew) this.#replaced(jobs, answers)
     let bytes = 0
     for (const { payload } of written) bytes += payload.length + JOB_BYTES
+    this.#tally(written.length)
     this.#add({ bytes, count: written.length, enqueued: written })
+  }
+
+  /** Jobs gave their payloads to others. */
+  #replaced(jobs: readonly NewJob[], answers: readonly Enqueued[]): void {
+    const atMs = Date.now()
+    this.asked(
+      jobs.flatMap((job, index): Asked[] => {
+        const answer = answers[index]!
+        const isReplaced = 'replaced' in answer && answer.id !== job.id
+        return isReplaced ? [{ kind: 'replace', atMs, by: 'holdfast', id: answer.id, job }] : []
+      }),
+    )
+  }
+
+  /** Something was asked for, and done. */
+  asked(asked: readonly Asked[]): void {
+    let bytes = 0
+    for (const one of asked) bytes += JOB_BYTES + (one.kind === 'replace' ? one.job.payload.length : 0)
+    for (const one of asked) bytes += one.kind === 'update' ? (one.changes.payload?.length ?? 0) : 0
+    this.#add({ bytes, count: asked.length, asked })
   }
 
   /** Jobs were written in a caller's transaction, which may or may not commit. */
@@ -92,7 +144,10 @@ export class FailoverMemory {
 
   settled(jobs: readonly SettledJob[], results: readonly SettleResult[]): void {
     const isSettled = (index: number) => results[index]?.result === 'settled'
-    const settled = jobs.every((_, index) => isSettled(index)) ? jobs : jobs.filter((_, index) => isSettled(index))
+    // A job that waits is not said again: what it waits for may be lost as well. Its handler runs again, and waits again.
+    const isRemembered = (job: SettledJob, index: number) =>
+      isSettled(index) && job.wait === undefined && job.children === undefined
+    const settled = jobs.every(isRemembered) ? jobs : jobs.filter(isRemembered)
     let bytes = 0
     for (const { result, error } of settled) {
       bytes +=
@@ -101,10 +156,10 @@ export class FailoverMemory {
     this.#add({ bytes, count: settled.length, settled })
   }
 
-  fired(request: FireRequest): void {
+  fired(request: FireRequest, jobs: readonly string[]): void {
     let bytes = 0
     for (const { job } of request.ticks) bytes += job.payload.length + JOB_BYTES
-    this.#add({ bytes, count: 1 + request.ticks.length, fired: request })
+    this.#add({ bytes, count: 1 + request.ticks.length, fired: { ...request, made: new Set(jobs) } })
   }
 
   #add(entry: Omit<Entry, 'atMs'>): void {
@@ -126,9 +181,14 @@ export class FailoverMemory {
     }, this.#bounds.ms).unref()
   }
 
+  /** Forgets what was accepted up to then: every standby has it. */
+  forget(untilMs: number): void {
+    this.trim(untilMs)
+  }
+
   /** Drops what is too old or too much. */
-  trim(): void {
-    const oldestMs = this.#nowMs() - this.#bounds.ms
+  trim(untilMs: number = this.#nowMs() - this.#bounds.ms): void {
+    const oldestMs = Math.max(untilMs, this.#nowMs() - this.#bounds.ms)
     const { bytes, jobs } = this.#bounds
     while (this.#head < this.#entries.length) {
       const entry = this.#entries[this.#head]!
@@ -154,6 +214,7 @@ export class FailoverMemory {
       for (const job of settled) remember(leases, { id: job.id, fence: job.fence, claim: null, settled: job })
     }
     return {
+      asked: lastOfEach(entries.flatMap(({ asked = [] }) => asked)),
       enqueued: entries.flatMap(({ enqueued = [] }) => enqueued),
       inside: entries.flatMap(({ inside = [] }) => inside),
       fired: entries.flatMap(({ fired }) => (fired === undefined ? [] : [fired])),
@@ -169,9 +230,10 @@ export class FailoverMemory {
 }
 
 interface Remembered {
+  readonly asked: readonly Asked[]
   readonly enqueued: readonly NewJob[]
   readonly inside: readonly string[]
-  readonly fired: readonly FireRequest[]
+  readonly fired: readonly FiredTicks[]
   readonly leases: readonly RememberedLease[]
 }
 
@@ -189,6 +251,19 @@ function remember(leases: Map<string, RememberedLease>, found: RememberedLease):
   else if (known.fence === found.fence) {
     leases.set(found.id, { ...known, claim: known.claim ?? found.claim, settled: known.settled ?? found.settled })
   }
+}
+
+/** Of each kind for one job the last. Changes of a job that touch different things count together. */
+function lastOfEach(all: readonly Asked[]): readonly Asked[] {
+  const last = new Map<string, Asked>()
+  for (const one of all) {
+    const name = nameOfAsked(one)
+    const before = last.get(name)
+    const isMore = one.kind === 'update' && before?.kind === 'update'
+    last.delete(name)
+    last.set(name, isMore ? { ...one, changes: { ...before.changes, ...one.changes } } : one)
+  }
+  return [...last.values()]
 }
 
 function isCreated(answer: Enqueued): answer is Extract<Enqueued, { readonly created: boolean }> {

@@ -3,7 +3,16 @@
 import { checkKeys, checkWhole } from '../../core/check.js'
 import { type Duration, durationMs } from '../../core/duration.js'
 import { invalidOption } from '../../core/errors.js'
-import { MEMORY_DEFAULTS, type MemoryBounds } from './failover-memory.js'
+
+/** How much is kept: the oldest goes first. */
+export interface MemoryBounds {
+  readonly ms: number
+  readonly bytes: number
+  readonly jobs: number
+}
+
+/** A minute is far more than a standby that may be promoted is behind. */
+export const MEMORY_DEFAULTS: MemoryBounds = { ms: 60_000, bytes: 64 * 1024 * 1024, jobs: 500_000 }
 
 export interface FailoverMemoryOptions {
   /** For how long. Default '60s'; at least '1s', at most '1h'. It must be longer than a standby that may be promoted is behind. */

@@ -3,6 +3,7 @@
 
 import type { ClaimedJob } from '../../core/job.js'
 import type { Store } from '../../core/store.js'
+import type { Asked } from './asked-again.js'
 import type { Failover } from './failover.js'
 import type { FailoverMemory } from './failover-memory.js'
 
@@ -16,12 +17,25 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
     await said
     return look()
   }
+  // The caller's connection may lead to a new server that this process has not met. A lease that is lost there may only not be said yet.
+  const settleInside: Store['settle'] = async (jobs, request) => {
+    // This process may meet the new server while it settles there.
+    const before = failover.epoch
+    const results = await store.settle(jobs, request)
+    const isLost = results.some(({ result }) => result === 'lost')
+    return isLost && (await failover.verify(before)) ? store.settle(jobs, request) : results
+  }
   return {
     ...store,
     get: (id) => lookTwice(() => store.get(id)),
     endings: (ids) => lookTwice(() => store.endings(ids)),
     among: (ids, queues) => lookTwice(() => store.among(ids, queues)),
+    // What rests makes no calls, so it would learn late of a new server.
+    hears: () => memory.size.jobs === 0 && store.hears!(),
     async enqueue(jobs, request = {}) {
+      // A key that a lost job has, or a parent that is not there yet, must be said first.
+      if (jobs.some(({ idempotencyKey, after }) => idempotencyKey !== null || after.length > 0))
+        await failover.whenSaid()
       const answers = await store.enqueue(jobs, request)
       if (request.tx !== undefined) memory.enqueuedInside(answers)
       else memory.enqueued(jobs, answers)
@@ -49,7 +63,10 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
       return store.watch(leases)
     },
     async settle(jobs, request = {}) {
-      if (request.tx !== undefined) return store.settle(jobs, request)
+      if (request.tx !== undefined) {
+        await failover.whenSaidInside()
+        return settleInside(jobs, request)
+      }
       await failover.whenSaid()
       const results = await store.settle(jobs, request)
       // What a rescue decides is decided again.
@@ -68,8 +85,47 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
     },
     async fire(request) {
       const fired = await store.fire(request)
-      if (fired.fired) memory.fired(request)
+      if (fired.fired) memory.fired(request, fired.jobs)
       return fired
+    },
+    async cancel(ids, by) {
+      const results = await store.cancel(ids, by)
+      const done = results.filter(({ result }) => result === 'cancelled' || result === 'asked')
+      const atMs = Date.now()
+      memory.asked(done.map(({ id, result }) => ({ kind: 'cancel', atMs, by, id, wasRunning: result === 'asked' })))
+      return results
+    },
+    async requeue(ids, by) {
+      const results = await store.requeue(ids, by)
+      const atMs = Date.now()
+      memory.asked(
+        results.flatMap((one): Asked[] =>
+          one.result === 'requeued' ? [{ kind: 'requeue', atMs, by, id: one.id, requeues: one.requeues }] : [],
+        ),
+      )
+      return results
+    },
+    async discard(ids, by) {
+      const results = await store.discard(ids, by)
+      const done = results.filter(({ result }) => result === 'cancelled')
+      const atMs = Date.now()
+      memory.asked(done.map(({ id }) => ({ kind: 'discard', atMs, by, id })))
+      return results
+    },
+    async update(id, changes, by) {
+      const answer = await store.update(id, changes, by)
+      if (answer.result === 'updated') {
+        memory.asked([{ kind: 'update', atMs: Date.now(), by, id, changes }])
+      }
+      return answer
+    },
+    async pause(queue, by) {
+      await store.pause(queue, by)
+      memory.asked([{ kind: 'queue', atMs: Date.now(), by, queue, call: 'pause' }])
+    },
+    async resume(queue, by) {
+      await store.resume(queue, by)
+      memory.asked([{ kind: 'queue', atMs: Date.now(), by, queue, call: 'resume' }])
     },
     beat(worker) {
       failover.worker(worker.id)
@@ -81,7 +137,7 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
     },
     reportTo: (emit) => failover.report(emit),
     async close() {
-      failover.stop()
+      await failover.stop()
       await store.close()
     },
   }

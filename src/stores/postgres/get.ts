@@ -6,6 +6,7 @@ import type { DeadReason, JobState } from '../../core/states.js'
 import type { AttemptView, JobSummary, JobView } from '../../core/views.js'
 import type { Database, Send } from './database.js'
 import { LAST_ERROR } from './filter.js'
+import { stepsOf, waitOf } from './kept.js'
 import { readOptions, readQueueLimits, readTags } from './options-column.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
 
@@ -32,7 +33,7 @@ export const STANDING = `
      FROM :schema.dead
     WHERE dead.id = jobs.id
     UNION ALL
-   SELECT 'blocked', blocked.run_at, NULL, NULL, 0, 0, NULL, NULL, false, NULL, NULL
+   SELECT 'blocked', blocked.run_at, NULL, NULL, coalesce(blocked.attempt, 0), coalesce(blocked.crashes, 0), NULL, NULL, false, NULL, NULL
      FROM :schema.blocked
     WHERE blocked.id = jobs.id
     UNION ALL
@@ -63,7 +64,7 @@ export function readSummary(row: Row): JobSummary {
   const [id, type, queue, version, priority, createdAt, optionsText, tags, settings, state, ...standing] = row
   const [runAt, startedAt, finishedAt, attempt, crashes, worker, leasedUntil, cancelRequested, reason, error] = standing
   const options = readOptions(optionsText)
-  const { schedule, flow } = options
+  const { schedule, flow, enqueuedBy } = options
   return {
     id: id!,
     type: type!,
@@ -88,6 +89,7 @@ export function readSummary(row: Row): JobSummary {
     after: options.after ?? [],
     onParentDead: options.onParentDead ?? 'cancel',
     schedule: schedule === undefined ? null : { name: schedule.name, tick: new Date(schedule.tickMs) },
+    ...(enqueuedBy === undefined ? {} : { enqueuedBy }),
     ...(flow === undefined ? {} : { flow }),
   }
 }
@@ -142,11 +144,13 @@ SELECT (extract(epoch FROM at) * 1000)::float8, actor
 export async function get(db: Database, id: string): Promise<JobView | null> {
   const send: Send = (sql, values) => db.send('look', sql, values)
   // A job that moves from one table to the next between two snapshots is in exactly one of them in each.
-  const [[row], attempts, logs, requeues] = await Promise.all([
+  const [[row], attempts, logs, requeues, steps, wait] = await Promise.all([
     send(GET, [id]),
     send(ATTEMPTS, [id]),
     send(LOGS, [id]),
     send(REQUEUES, [id]),
+    stepsOf(send, id),
+    waitOf(send, id),
   ])
   if (row === undefined) return null
   const [payload, result, progress, ...summary] = row
@@ -158,6 +162,8 @@ export async function get(db: Database, id: string): Promise<JobView | null> {
     attempts: attempts.map(readAttempt),
     logs: logs.map(([at, text]) => ({ at: readDate(at)!, text: text! })),
     requeues: requeues.map(([at, by], index) => ({ number: index + 1, at: readDate(at)!, by: by! })),
+    ...(wait === null ? {} : { wait }),
+    ...(steps.length === 0 ? {} : { steps }),
   }
 }
 

@@ -36,6 +36,12 @@ export class LaneGroup {
   /** Called when a lane has met a server of a newer timeline, before anything is sent to it. */
   onNewer: ((from: ServerIdentity, to: ServerIdentity) => void) | null = null
 
+  /** Called when a lane has met the same timeline again after a connection had failed: it may be another server all the same. */
+  onReturn: (() => void) | null = null
+  /** When a server last answered, on the monotonic clock. */
+  answeredMs: number = performance.now()
+  #isInDoubt = false
+
   /** Whether something is still to be said again to the newest server. */
   isHeld: () => boolean = () => false
 
@@ -54,8 +60,14 @@ export class LaneGroup {
     return this.#identity
   }
 
+  /** Whether a connection has failed since a lane last met a server. */
+  get isInDoubt(): boolean {
+    return this.#isInDoubt
+  }
+
   /** A connection failed, or its server takes no writes: it may not be the primary any more. */
   doubt(): void {
+    this.#isInDoubt = true
     this.#onDoubt?.()
   }
 
@@ -69,10 +81,12 @@ export class LaneGroup {
     const comparison = seen === null ? 'same' : compareIdentity(seen, found)
     if (comparison === 'stale') return comparison
     this.#identity = found
+    const wasInDoubt = this.#isInDoubt
+    this.#isInDoubt = false
     if (seen !== null && comparison === 'newer') {
       this.renew()
       this.onNewer?.(seen, found)
-    }
+    } else if (wasInDoubt) this.onReturn?.()
     return comparison
   }
 

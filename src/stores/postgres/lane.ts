@@ -64,6 +64,10 @@ export class Lane {
   /** How many transactions, and queries that must not overlap, are under way or wait; and when the last of them has ended. */
   #turns = 0
   #lastTurn: Promise<unknown> = Promise.resolve()
+  /** The connection that is being opened, until its server has been identified. */
+  #dialing: pg.Client | null = null
+  /** Where it connected last, for messages: asking again could ask for a password. */
+  #lastSettings: ConnectionSettings | null = null
   #isClosed = false
 
   constructor(options: LaneOptions) {
@@ -194,10 +198,13 @@ export class Lane {
         timer = setTimeout(() => {
           reject({ error: late(this.#options.purpose, connection.facts, deadlineMs), isFatal: true } satisfies Failure)
           this.#giveUp(connection)
+          // A server that freezes breaks no connection.
+          this.#group.doubt()
         }, deadlineMs)
         connection.unanswered++
         const exchange = new Exchange(queries, (failure, results, tag) => {
           connection.unanswered--
+          if (failure === null || !failure.isFatal) this.#group.answeredMs = performance.now()
           if (failure === null) resolve({ results, tag })
           else reject(failure)
         })
@@ -229,9 +236,33 @@ export class Lane {
     if (!connection.facts.isReadOnly) this.#group.renew()
   }
 
+  /** Ends the connection if nothing is under way on it. The next query connects anew. */
+  hangUp(): void {
+    const connection = this.#connection
+    if (connection === null || connection.unanswered > 0 || this.#turns > 0) return
+    this.#connection = null
+    connection.client.end().catch(() => {})
+  }
+
+  /** Runs a query that writes on a lane that otherwise only reads: its answer says by itself whether the server takes writes, so that is
+   *  not asked before. */
+  async write(query: Query, deadlineMs: number): Promise<Row[]> {
+    const connection = this.#connection
+    if (connection === null || isPooled(connection)) return this.query(query, deadlineMs)
+    connection.checkedMs = performance.now()
+    return (await this.#send(connection, [query], deadlineMs))[0]!
+  }
+
+  /** Whether it has a connection that leads to one session of a server, and to no pooler. */
+  get hasSession(): boolean {
+    return this.#connection !== null && !isPooled(this.#connection)
+  }
+
   /** Gives up the connection; what is under way on it fails and is safe to repeat. */
   renew(): void {
     if (this.#connection !== null) this.#drop(this.#connection)
+    // A server that is frozen takes no connection either.
+    if (this.#dialing !== null) destroy(this.#dialing)
   }
 
   async #open(): Promise<Connection> {
@@ -296,7 +327,8 @@ export class Lane {
   }
 
   async #dial(withOptions: boolean): Promise<Connection> {
-    const { options: more = '', ...settings } = withoutUrlOptions(await this.#options.settings())
+    this.#lastSettings = await this.#options.settings()
+    const { options: more = '', ...settings } = withoutUrlOptions(this.#lastSettings)
     const client = new pg.Client({
       // A server that is gone without a word is noticed within about 13 s: Node.js asks ten times, a second apart.
       keepAlive: true,
@@ -315,6 +347,7 @@ export class Lane {
     // Without a listener an error between two queries would end the process.
     client.on('error', forget)
     client.on('end', forget)
+    this.#dialing = client
     try {
       await client.connect()
       const connection = { client, facts: UNKNOWN, checkedMs: performance.now(), unanswered: 0, isGivenUp: false }
@@ -322,6 +355,7 @@ export class Lane {
       await this.#identify(connection)
       return connection
     } catch (error) {
+      if (this.#dialing === client) this.#dialing = null
       destroy(client)
       throw error
     }
@@ -330,10 +364,14 @@ export class Lane {
   /** Raises for a server that nothing may be written to: one of a timeline that is over, or a standby where there are others. */
   async #identify(connection: Connection): Promise<void> {
     if (connection.facts.isReadOnly) {
+      this.#dialing = null
       if (this.#group.isChoosing) throw standby(await this.#where())
       return
     }
-    if (!this.#group.asksIdentity) return
+    if (!this.#group.asksIdentity) {
+      this.#dialing = null
+      return
+    }
     let found: ServerIdentity | null = null
     try {
       found = readIdentity((await this.#exchange(connection, [IDENTITY], this.#options.connectMs)).results[0]!)
@@ -341,13 +379,15 @@ export class Lane {
       if (!isHoldfastError(error, 'store_refused') && !isHoldfastError(error, 'access_denied')) throw error
       this.#group.asksIdentity = false
     }
+    // From here on `renew` is about servers before this one.
+    this.#dialing = null
     if (found === null) return
     const seen = this.#group.identity
     if (this.#group.saw(found) === 'stale') throw stale(await this.#where(), found, seen!)
   }
 
   async #where(): Promise<string> {
-    const { connectionString, host, port, database } = await this.#options.settings()
+    const { connectionString, host, port, database } = this.#lastSettings ?? (await this.#options.settings())
     if (connectionString === undefined) return `${host}:${port}/${database}`
     const url = new URL(connectionString)
     return `${url.hostname || 'localhost'}:${url.port || 5432}${url.pathname}`

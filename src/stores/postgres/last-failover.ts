@@ -2,6 +2,7 @@
 
 import { audit } from './audit.js'
 import type { Database } from './database.js'
+import { missing } from './missing.js'
 import { readDate, statement } from './statement.js'
 
 /** How many lines are read. Each process writes one. */
@@ -10,11 +11,8 @@ const LINES_MAX = 200
 const LAST = statement(
   'last_failover',
   `
-SELECT timeline.system, timeline.timeline::text, timeline.changes::text,
-       (extract(epoch FROM timeline.since) * 1000)::float8::text, (extract(epoch FROM timeline.lost_from) * 1000)::float8::text,
-       (SELECT coalesce(sum(tallies.enqueued), 0) / 60.0
-          FROM :schema.tallies
-         WHERE tallies.at > timeline.lost_from - interval '70 seconds' AND tallies.at <= timeline.lost_from - interval '10 seconds')::text
+SELECT timeline.timeline::text, timeline.changes::text,
+       (extract(epoch FROM timeline.since) * 1000)::float8::text, (extract(epoch FROM timeline.lost_from) * 1000)::float8::text
   FROM :schema.timeline
  WHERE timeline.since IS NOT NULL`,
 )
@@ -27,14 +25,17 @@ export interface LastFailover {
   readonly at: Date
   /** The last commit that the new server took over; null when it has been started again since. */
   readonly lostFrom: Date | null
-  /** About how many jobs were enqueued in a second before that. */
-  readonly enqueuedPerSecond: number
+  /** Processes that were there shortly before and have not spoken since, and the most jobs that only they can have known. */
+  readonly silent: number
+  readonly processes: string
+  readonly missingMax: number
   /** What processes said again, and how many of them did. */
   readonly said: {
     readonly processes: number
     readonly jobs: number
     readonly claims: number
     readonly settlements: number
+    readonly operations: number
   }
   /** Jobs of callers' transactions that are not there. */
   readonly inside: number
@@ -44,7 +45,8 @@ export interface LastFailover {
 export async function lastFailover(db: Database): Promise<LastFailover | null> {
   const [row] = await db.send('look', LAST, [])
   if (row === undefined) return null
-  const [, timeline, changes, since, lostFrom, perSecond] = row
+  const [timeline, changes, since, lostFrom] = row
+  const found = await missing(db)
   const { entries } = await audit(db, { before: null, limit: LINES_MAX, action: 'said_again' })
   const lines = entries
     .filter(({ target }) => target === timeline)
@@ -55,8 +57,16 @@ export async function lastFailover(db: Database): Promise<LastFailover | null> {
     changes: Number(changes),
     at: readDate(since)!,
     lostFrom: readDate(lostFrom),
-    enqueuedPerSecond: Number(perSecond ?? 0),
-    said: { processes: lines.length, jobs: sum('jobs'), claims: sum('claims'), settlements: sum('settlements') },
+    silent: found?.clients ?? 0,
+    processes: found?.processes ?? '',
+    missingMax: found?.jobsMax ?? 0,
+    said: {
+      processes: lines.length,
+      jobs: sum('jobs'),
+      claims: sum('claims'),
+      settlements: sum('settlements'),
+      operations: sum('operations'),
+    },
     inside: sum('inside'),
   }
 }

@@ -61,6 +61,8 @@ export class LateLooks {
   #timer: NodeJS.Timeout | null = null
   #looking: Promise<void> = Promise.resolve()
   readonly #afterTransaction = new Map<number, { again: boolean }>()
+  #isChecking = false
+  #isDueAgain = false
   #isClosed = false
 
   constructor(db: Database, onReady: (queue: string) => void) {
@@ -122,9 +124,21 @@ export class LateLooks {
     setTimeout(() => {
       this.#afterTransaction.delete(ms)
       if (own.again) this.#checkIn(ms)
-      // A failure leaves them to promote.
-      if (!this.#isClosed) void checkLinks(this.#db, this.#send, BATCH_MAX, this.#onReady).catch(() => {})
+      void this.#check()
     }, ms).unref()
+  }
+
+  // One at a time: two would look at the same jobs, and settlements would wait for both.
+  async #check(): Promise<void> {
+    this.#isDueAgain = true
+    if (this.#isChecking) return
+    this.#isChecking = true
+    while (this.#isDueAgain && !this.#isClosed) {
+      this.#isDueAgain = false
+      // A failure leaves them to promote.
+      await checkLinks(this.#db, this.#send, BATCH_MAX, this.#onReady).catch(() => {})
+    }
+    this.#isChecking = false
   }
 
   /** Makes the looks that are due, once, and none after that. */

@@ -13,11 +13,11 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HoldfastError, isHoldfastError } from '../../core/errors.js'
-import type { Lane } from './lane.js'
 import { describeHolder, LOCK_HOLDER_SQL } from './lock-holder.js'
 import { MIGRATIONS } from './migrations/index.js'
 import type { Migration } from './migrations/migration.js'
 import { inSchema, type Row } from './statement.js'
+import type { StatementLane } from './statement-lane.js'
 
 // Index builds on large tables take long; nothing else waits for this deadline.
 const DEADLINE_MS = 300_000
@@ -42,7 +42,7 @@ type Run = (text: string, values?: readonly unknown[]) => Promise<Row[]>
 
 /** Brings the schema up to this version; raises `schema_too_new` when it is ahead of it, `store_unavailable` when others hold locks on
  *  its tables for too long. */
-export async function migrate(lane: Lane, schema: string, options: MigrateOptions = {}): Promise<void> {
+export async function migrate(lane: StatementLane, schema: string, options: MigrateOptions = {}): Promise<void> {
   const { migrations = MIGRATIONS, patienceMs = PATIENCE_MS, onWait = () => {} } = options
   const run: Run = (text, values = []) => lane.query({ name: '', text, values }, DEADLINE_MS)
   // Most starts find everything in place, and may lack the right to change it.
@@ -131,7 +131,12 @@ SELECT coalesce(array_agg(oid), '{}') FROM pg_catalog.pg_class WHERE relnamespac
 const MADE_ALREADY = new Set<unknown>(['23505', '42P06', '42P07', '42710'])
 
 /** Applies it; resolves with false when another process has begun to make the schema at the same moment. */
-async function applyInTransaction(lane: Lane, schema: string, migration: Migration, isNew: boolean): Promise<boolean> {
+async function applyInTransaction(
+  lane: StatementLane,
+  schema: string,
+  migration: Migration,
+  isNew: boolean,
+): Promise<boolean> {
   let isMaking = isNew
   const apply = async (inside: Run) => {
     await inside(`SET LOCAL lock_timeout = '${LOCK_MS}ms'`)
@@ -195,7 +200,12 @@ SELECT pg_index.indisvalid, progress.pid
  WHERE pg_index.indexrelid = to_regclass($1)`
 
 /** Builds an index outside a transaction; resolves with false while another process builds it. */
-async function applyConcurrently(lane: Lane, run: Run, schema: string, migration: Migration): Promise<boolean> {
+async function applyConcurrently(
+  lane: StatementLane,
+  run: Run,
+  schema: string,
+  migration: Migration,
+): Promise<boolean> {
   const name = /CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON/.exec(migration.sql)?.[1]
   if (name === undefined) {
     throw new HoldfastError(

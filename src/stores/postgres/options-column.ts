@@ -21,6 +21,7 @@ export interface StoredOptions {
   readonly trace?: string
   readonly schedule?: TickOrigin
   readonly flow?: JobFlow
+  readonly enqueuedBy?: string
 }
 
 /** The column's text for a job, or null when everything is as usual. */
@@ -33,6 +34,7 @@ export function writeOptions(job: NewJob, schedule: TickOrigin | null): string |
     ...(job.trace === null ? {} : { trace: job.trace }),
     ...(schedule === null ? {} : { schedule }),
     ...(job.flow === undefined ? {} : { flow: job.flow }),
+    ...(job.enqueuedBy === undefined ? {} : { enqueuedBy: job.enqueuedBy }),
   }
   return Object.keys(options).length === 0 ? null : JSON.stringify(options)
 }
@@ -43,7 +45,10 @@ const USUAL: StoredOptions = {}
  *  job can keep others from being claimed, rescued or shown. */
 export function readOptions(text: string | null | undefined): StoredOptions {
   if (text === null || text === undefined) return USUAL
-  const { limits, key, after, onParentDead, trace, schedule, flow } = asRecord(JSON.parse(text))
+  const record = asRecord(JSON.parse(text))
+  // Most jobs with options have a group or limits, and nothing else.
+  if (Object.keys(record).length === 1 && isFlow(record.flow)) return { flow: record.flow }
+  const { limits, key, after, onParentDead, trace, schedule, flow, enqueuedBy } = record
   return {
     ...(limits === undefined ? {} : { limits: readLimits(limits) }),
     ...(isKey(key) ? { key } : {}),
@@ -52,6 +57,7 @@ export function readOptions(text: string | null | undefined): StoredOptions {
     ...(isText(trace) ? { trace } : {}),
     ...(isTick(schedule) ? { schedule } : {}),
     ...(isFlow(flow) ? { flow } : {}),
+    ...(isText(enqueuedBy) ? { enqueuedBy } : {}),
   }
 }
 
@@ -64,12 +70,13 @@ export function readQueueLimits(settings: string | null | undefined): JobLimits 
 }
 
 function readLimits(stored: unknown): JobLimits {
-  const { maxAttempts, retry, timeoutMs, maxAgeMs } = asRecord(stored)
+  const { maxAttempts, retry, timeoutMs, maxAgeMs, startByMs } = asRecord(stored)
   return {
     ...(isCount(maxAttempts, ATTEMPTS_MAX) ? { maxAttempts } : {}),
     ...(isRetry(retry) ? { retry } : {}),
     ...(timeoutMs === null || isMs(timeoutMs) ? { timeoutMs } : {}),
     ...(maxAgeMs === null || isMs(maxAgeMs) ? { maxAgeMs } : {}),
+    ...(typeof startByMs === 'number' && startByMs >= 0 && startByMs < TIME_MS_END ? { startByMs } : {}),
   }
 }
 

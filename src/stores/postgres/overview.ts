@@ -2,11 +2,11 @@
 
 import {
   BUCKET_MS,
+  isLiveAfter,
   type Overview,
   type OverviewRequest,
   type QueueOverview,
   type Rates,
-  WORKER_LIVE_MS,
 } from '../../core/operating.js'
 import type { Database, Send } from './database.js'
 import { depthOf, GLANCE_EXACT_MAX, readDepths, readOldestAges } from './depths.js'
@@ -18,7 +18,7 @@ import { workers } from './workers.js'
 export async function overview(db: Database, request: OverviewRequest = {}): Promise<Overview> {
   const send: Send = (sql, values) => db.send('count', sql, values)
   const nowMs = await readNow(db, send)
-  const live = (await workers(db)).filter(({ seenAt }) => nowMs - seenAt.getTime() <= WORKER_LIVE_MS)
+  const live = (await workers(db)).filter((worker) => isLiveAfter(nowMs - worker.seenAt.getTime(), worker))
   const served = [...new Set(live.flatMap((worker) => worker.queues))]
   const { shown, total } = await queuesShown(send, request, served)
   const names = shown.map(({ name }) => name)

@@ -4,12 +4,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { HoldfastError } from '../../core/errors.js'
+import type { Access } from './access.js'
 import { sqlStateOf } from './errors.js'
 import { IDENTITY, readIdentity, type ServerIdentity } from './identity.js'
+import type { ConnectionSettings } from './lane.js'
 import type { Row } from './statement.js'
 
 /** How long the others may still answer after the first primary has: an old one that is isolated often answers first. */
 const OTHERS_MS = 150
+/** How long the others may still answer after one that is no primary: one that is frozen never does, and another may be promoted meanwhile. */
+const SILENT_MS = 1_000
 /** Processes that lost the same server do not ask the others in the same moment. */
 const JITTER_MS = 50
 /** A server that does not answer within this time is passed over. */
@@ -18,6 +22,7 @@ const ANSWER_MS = 3_000
 interface FinderOptions {
   /** One URL for each server. */
   readonly urls: readonly string[]
+  readonly access: Access
   readonly connectMs: number
   /** Whether a server belongs to a timeline that is over. */
   readonly isStale: (identity: ServerIdentity) => boolean
@@ -47,12 +52,12 @@ export class PrimaryFinder {
 
   /** Where the primary is. Raises `store_unavailable`, `store_read_only` or `store_stale`, all retryable, when none of the servers is one;
    *  and what is wrong with the password or the database when all of them refuse it. */
-  async settings(): Promise<{ readonly connectionString: string }> {
-    if (this.#current !== null) return { connectionString: this.#current }
+  async settings(): Promise<ConnectionSettings> {
+    if (this.#current !== null) return this.#options.access.settings(this.#current)
     this.#finding ??= this.#find().finally(() => {
       this.#finding = null
     })
-    return { connectionString: await this.#finding }
+    return this.#options.access.settings(await this.#finding)
   }
 
   /** The server that was the primary failed, or takes no writes any more. */
@@ -74,8 +79,10 @@ export class PrimaryFinder {
 
   async #ask(url: string): Promise<Answer> {
     const limitMs = Math.min(ANSWER_MS, this.#options.connectMs)
+    const settings = await this.#options.access.settings(url).catch((error: Error) => error)
+    if (settings instanceof Error) return { url, role: 'away', identity: null, why: settings.message, error: settings }
     const client = new pg.Client({
-      connectionString: url,
+      ...settings,
       application_name: 'holdfast find the primary',
       connectionTimeoutMillis: limitMs,
       query_timeout: limitMs,
@@ -110,13 +117,19 @@ async function firstAnswers(asked: readonly Promise<Answer>[]): Promise<readonly
   const found = new Promise<void>((resolve) => {
     isFound = resolve
   })
+  let isAnswered: () => void = () => {}
+  const answered = new Promise<void>((resolve) => {
+    isAnswered = resolve
+  })
   const all = Promise.all(
     asked.map(async (answer) => {
       answers.push(await answer)
-      if (answers.at(-1)!.role === 'primary') isFound()
+      const { role } = answers.at(-1)!
+      if (role === 'primary') isFound()
+      if (role !== 'away') isAnswered()
     }),
   )
-  await Promise.race([all, found.then(() => sleep(OTHERS_MS))])
+  await Promise.race([all, found.then(() => sleep(OTHERS_MS)), answered.then(() => sleep(SILENT_MS))])
   return [...answers]
 }
 

@@ -70,6 +70,8 @@ SELECT parents.parent::text, parents.child::text,
 )
 /** Not with every promote, which may run many times a second: this finds something only after a server stopped at the worst moment. */
 const SWEEP_EVERY_MS = 1_000
+/** How much longer than a sweep the pause after it is, at least: over many links each process would sweep all the time. */
+const SWEEP_REST = 20
 
 const FIRST = '00000000-0000-0000-0000-000000000000'
 
@@ -118,9 +120,11 @@ async function sweepLinks(
   limit: number,
   onReady: (queue: string) => void,
 ): Promise<number> {
-  if (performance.now() < sweep.nextMs) return 0
-  sweep.nextMs = performance.now() + SWEEP_EVERY_MS
+  const startedMs = performance.now()
+  if (startedMs < sweep.nextMs) return 0
+  sweep.nextMs = startedMs + SWEEP_EVERY_MS
   const links = await send(SWEEP, [sweep.parent, sweep.child, limit])
+  sweep.nextMs = startedMs + Math.max(SWEEP_EVERY_MS, SWEEP_REST * (performance.now() - startedMs))
   const last = links.at(-1)
   const isAtEnd = links.length < limit || last === undefined
   const [parent, child] = isAtEnd ? [FIRST, FIRST] : last

@@ -7,6 +7,7 @@ import type { PostponedDay, Pruned, PruneOptions } from '../../core/upkeep-store
 import { closeDays, postponedDays } from './close-days.js'
 import type { Database } from './database.js'
 import { openDays } from './open-days.js'
+import { type PrunedKept, pruneKept } from './prune-kept.js'
 import type { RestRaiser } from './raise-rest.js'
 import { readJson, statement } from './statement.js'
 
@@ -122,9 +123,10 @@ const OWNS_DAYS = statement(
 export interface PruneState {
   readonly rest: RestRaiser
   readonly groups: PrunedGroups
+  readonly kept: PrunedKept
 }
 
-export async function prune(db: Database, { rest, groups }: PruneState, options: PruneOptions): Promise<Pruned> {
+export async function prune(db: Database, { rest, groups, kept }: PruneState, options: PruneOptions): Promise<Pruned> {
   const [[isOwner] = []] = await db.send('retention', OWNS_DAYS, [])
   const ownsDays = isOwner === 't'
   // Days to come first, and each by itself: even if an old day cannot be dropped, new jobs have partitions to go to.
@@ -132,13 +134,14 @@ export async function prune(db: Database, { rest, groups }: PruneState, options:
   const [[count] = []] = await db.send('retention', PRUNE_ROWS, [db.now(), ROWS_MAX])
   await db.send('retention', PRUNE_SERIES, [db.now(), SERIES_ROWS_MAX, SERIES_KEPT_MS])
   const flow = await pruneFlow(db, groups)
+  const isKeptDone = await pruneKept(db, kept)
   const rows = Number(count) + flow.rows
   if (!ownsDays) {
     await checkDays(db, options)
-    return { days: [], rows, postponed: [], isDone: flow.isDone }
+    return { days: [], rows, postponed: [], isDone: flow.isDone && isKeptDone }
   }
   const jobs = await pruneJobs(db, rest, options, unopened)
-  return { ...jobs, rows, isDone: jobs.isDone && flow.isDone }
+  return { ...jobs, rows, isDone: jobs.isDone && flow.isDone && isKeptDone }
 }
 
 async function pruneJobs(

@@ -5,7 +5,7 @@ import { OVERVIEW_QUEUES_MAX, type OverviewRequest } from '../../core/operating.
 import { tooManyQueues, tooManyQueuesOfRole } from '../../core/queue-limit.js'
 import type { QueueSettings, QueueView } from '../../core/views.js'
 import { record } from './audit.js'
-import type { Database, Send } from './database.js'
+import type { Database, Purpose, Send } from './database.js'
 import { LOCK_NOT_AVAILABLE } from './errors.js'
 import { forgetFlow, keepFlow, walkToEnd } from './queue-flow.js'
 import { arrayOf, type Row, readJson, statement } from './statement.js'
@@ -120,15 +120,15 @@ const PAUSE = statement(
       ON CONFLICT (name) DO UPDATE SET paused = true`),
 )
 
-export async function pause(db: Database, queue: string, by: string): Promise<void> {
-  await db.send('operate', PAUSE, [db.now(), by, 'pause', queue])
+export async function pause(db: Database, queue: string, by: string, purpose: Purpose = 'operate'): Promise<void> {
+  await db.send(purpose, PAUSE, [db.now(), by, 'pause', queue])
 }
 
 // An unknown queue is not paused, so resuming it does not create it.
 const RESUME = statement('resume', audited('UPDATE :schema.queues SET paused = false WHERE name = $4'))
 
-export async function resume(db: Database, queue: string, by: string): Promise<void> {
-  await db.send('operate', RESUME, [db.now(), by, 'resume', queue])
+export async function resume(db: Database, queue: string, by: string, purpose: Purpose = 'operate'): Promise<void> {
+  await db.send(purpose, RESUME, [db.now(), by, 'resume', queue])
 }
 
 const SET_QUEUE = statement(

@@ -92,6 +92,11 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
     operator: ['SELECT', 'INSERT', 'UPDATE'],
     viewer: NONE,
   },
+  // What long jobs keep, with values that may hold secrets.
+  kept: { producer: NONE, worker: ALL, operator: ALL, viewer: NONE },
+  output: { producer: NONE, worker: ALL, operator: ALL, viewer: NONE },
+  signals: { producer: NONE, worker: ALL, operator: ALL, viewer: NONE },
+  waits: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
   // A producer frees expired keys by a function: the right to remove rows would also be one to lock everybody out of the table.
   keys: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
   // Cancels that wait for a row's lock. A settlement honours them.
@@ -125,6 +130,8 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   api_keys: { producer: NONE, worker: NONE, operator: ['SELECT', 'INSERT', 'UPDATE'], viewer: NONE },
   // Written by a function that takes no arguments: it records the server's own timeline.
   timeline: { producer: READ, worker: READ, operator: READ, viewer: READ },
+  // Written by a function that takes a client's own numbers.
+  marks: { producer: NONE, worker: READ, operator: READ, viewer: READ },
   // Only the owner closes days; others see which are postponed. A trigger with the owner's rights records changes of their jobs.
   closing_days: { producer: READ, worker: READ, operator: READ, viewer: READ },
   closing_slices: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
@@ -203,7 +210,14 @@ export const ROW_RULES: Readonly<Record<string, Partial<Readonly<Record<RoleName
 
 /** The roles that may call a function; no other function may be called by anyone but the owner. */
 export const FUNCTION_RIGHTS: Readonly<Record<string, readonly RoleName[]>> = {
+  'enqueue(text, json, text, integer, timestamptz, interval, integer, interval, interval, text, interval, uuid[], text, text[], boolean)':
+    ['producer', 'worker', 'operator'],
+  'wake_parked(timestamptz, uuid[])': ['worker', 'operator'],
+  'signal_job(timestamptz, uuid, text, text, json, text, integer)': ['worker', 'operator'],
   'note_timeline()': ['producer', 'worker', 'operator', 'viewer'],
+  'mark(uuid, text, bigint, integer, uuid)': ['producer', 'worker', 'operator'],
+  'missing()': ['producer', 'worker', 'operator', 'viewer'],
+  'report_missing()': ['producer', 'worker', 'operator'],
   'say_again_turn()': ['producer', 'worker', 'operator'],
   'drop_second_places(uuid[])': ['producer', 'worker', 'operator'],
   'unblock(timestamptz, uuid[], uuid[])': ['producer', 'worker', 'operator'],
@@ -220,8 +234,7 @@ export const FUNCTION_RIGHTS: Readonly<Record<string, readonly RoleName[]>> = {
   'move_limits(timestamptz, text[], float8[], float8[], uuid[])': ['worker', 'operator'],
   'move_groups(timestamptz, text[], text[], uuid[], float8[], float8[], uuid[])': ['worker', 'operator'],
   'prune_flow(timestamptz, text, text, integer)': ['worker', 'operator'],
-  'claim_flow_15(timestamptz, text, integer, text[], float8, text, integer[], bigint[])': ['worker', 'operator'],
-  'claim_flow_18(timestamptz, text, integer, text[], float8, text, integer[], bigint[], text[], integer[])': [
+  'claim_flow_25(timestamptz, text, integer, text[], float8, text, integer[], bigint[], text[], integer[], integer)': [
     'worker',
     'operator',
   ],

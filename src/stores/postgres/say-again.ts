@@ -1,18 +1,19 @@
 // Says again, to a server that may have lost them, what this process remembers: the same ids, the same fences. What the server knows is
 // left as it is. ◄── failover.ts
 //
-// A worker may say that a job runs or has ended before a producer has said that the job exists. Then the row in running or finished is
-// written without the job, and the producer's call adds only the job. Both take a turn (say_again_turn), so neither misses the other.
+// A worker may know that a job runs or has ended before a producer has said that the job exists. It waits for that for a few seconds. Then
+// the row in running or finished is written without the job, and a producer that comes later adds only the job. Both take a turn
+// (say_again_turn), so neither misses the other.
 
 import { isHoldfastError } from '../../core/errors.js'
 import type { Enqueued, NewJob, SettledJob } from '../../core/job.js'
 import { isFinished } from '../../core/states.js'
-import type { FireRequest } from '../../core/upkeep-store.js'
 import type { Database, Send } from './database.js'
 import { writeThrough } from './enqueue-general.js'
 import { isOnFastPath, writePlainThrough } from './enqueue-plain.js'
-import type { RememberedLease } from './failover-memory.js'
-import { fire } from './schedules.js'
+import type { FiredTicks, RememberedLease } from './failover-memory.js'
+import { requeueThrough } from './requeue.js'
+import { fireAgain } from './schedules.js'
 import { oneByOne, settle } from './settle.js'
 import { SETTLED_STATE } from './settled-state.js'
 import { arrayOf, plainArrayOf, statement } from './statement.js'
@@ -42,63 +43,96 @@ export async function unknownOf(db: Database, ids: readonly string[]): Promise<R
   return unknown
 }
 
-/** Enqueues jobs again that the server does not know. Answers those that it took; one that it refuses does not stop the others. */
+/** What became of jobs that were said again. */
+interface JobsAgain {
+  readonly written: number
+  /** Those that the server does not take yet: another job has their key and may have ended, or their parent is not there. Whoever
+   *  knows that has not said it. */
+  readonly left: readonly NewJob[]
+}
+
+/** Enqueues jobs again that the server does not know. One that it refuses does not stop the others. */
 export async function enqueueAgain(
   db: Database,
   jobs: readonly NewJob[],
   onWritten: (jobs: readonly NewJob[], answers: readonly Enqueued[]) => void,
-): Promise<number> {
+): Promise<JobsAgain> {
   const unknown = await unknownOf(
     db,
     jobs.map(({ id }) => id),
   )
-  const missing = jobs.filter(({ id }) => unknown.has(id))
-  let count = 0
+  const missing = lastOfEachKey(jobs).filter(({ id }) => unknown.has(id))
+  const left: NewJob[] = []
+  let written = 0
   for (const some of piecesOf(missing, BATCH)) {
-    count += await unlessRefused(some, async (part) => {
+    written += await unlessRefused(some, async (part) => {
       const answers = await db.transaction('again', async (send) => {
         await send(TURN, [])
-        const written = await writeAgain(db, send, part)
+        const answered = await writeAgain(db, send, part)
         await send(DROP_SECOND, [plainArrayOf(part.map(({ id }) => id))])
-        return written
+        return answered
       })
       onWritten(part, answers)
-      return answers.filter((answer, index) => 'created' in answer && answer.id === part[index]!.id).length
+      const isTaken = (index: number) => 'created' in answers[index]! && answers[index]!.id === part[index]!.id
+      left.push(...part.filter((_, index) => !isTaken(index)))
+      return part.filter((_, index) => isTaken(index)).length
     })
   }
-  return count
+  return { written, left }
 }
 
 function writeAgain(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
   return jobs.every(isOnFastPath) ? writePlainThrough(db, send, jobs) : writeThrough(db, send, jobs)
 }
 
+/** A key that was used again belongs to the newest of its jobs: the others had ended by then, or there would be no newer one. */
+function lastOfEachKey(jobs: readonly NewJob[]): readonly NewJob[] {
+  const last = new Map<string, string>()
+  const name = ({ queue, idempotencyKey }: NewJob) => `${queue} ${idempotencyKey!.key}`
+  for (const job of jobs) if (job.idempotencyKey !== null) last.set(name(job), job.id)
+  if (last.size === 0) return jobs
+  const isLast = (job: NewJob) => job.idempotencyKey === null || last.get(name(job)) === job.id
+  return jobs.map((job) => (isLast(job) ? job : withoutKey(job)))
+}
+
+/** The same job without its key and what goes with that. */
+export function withoutKey(job: NewJob): NewJob {
+  const { replace: _, ...others } = job
+  return { ...others, idempotencyKey: null }
+}
+
 /** Fires ticks again under the ids their jobs had. */
-export async function fireAgain(
+export async function ticksAgain(
   db: Database,
-  requests: readonly FireRequest[],
+  requests: readonly FiredTicks[],
   onReady: (queue: string) => void,
 ): Promise<number> {
   let count = 0
   for (const request of requests) {
     count += await unlessRefused([request], async () => {
-      const { jobs } = await fire(db, request, { onJobs: () => null, onReady })
-      if (jobs.length > 0) await db.send('again', DROP_SECOND, [plainArrayOf(jobs)])
+      const jobs = await db.transaction('again', async (send) => {
+        await send(TURN, [])
+        const written = await fireAgain(db, send, request, request.made)
+        if (written.length > 0) await send(DROP_SECOND, [plainArrayOf(written.map(({ id }) => id))])
+        return written
+      })
+      for (const { queue } of jobs) onReady(queue)
       return jobs.length
     })
   }
   return count
 }
 
-// Leases that the server does not have, and settlements that it does not know. Finished and dead jobs are left alone, and so are those
-// that somebody else has claimed since.
+// Leases that the server does not have, and settlements that it does not know. Finished jobs are left alone, and so are those that somebody
+// else has claimed since. A dead job with an older fence had been requeued before it was claimed, which was lost as well.
 const MISSING = statement(
   'missing_leases',
   `
-SELECT lease.id::text
+SELECT lease.id::text, EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = lease.id)::text,
+       EXISTS (SELECT FROM :schema.dead WHERE dead.id = lease.id)::text
   FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS lease (id, fence, is_settled)
  WHERE NOT EXISTS (SELECT FROM :schema.finished WHERE finished.id = lease.id)
-   AND NOT EXISTS (SELECT FROM :schema.dead WHERE dead.id = lease.id)
+   AND NOT EXISTS (SELECT FROM :schema.dead WHERE dead.id = lease.id AND coalesce(dead.fence, 0) >= lease.fence)
    AND NOT EXISTS (SELECT FROM :schema.running
                     WHERE running.id = lease.id
                       AND (running.fence > lease.fence OR running.fence = lease.fence AND NOT lease.is_settled))
@@ -190,48 +224,61 @@ SELECT id::text FROM older`,
 interface LeasesAgain {
   readonly claimed: number
   readonly settled: number
+  /** Those of jobs that the server does not know, unless they were to be taken as well. */
+  readonly left: readonly RememberedLease[]
 }
 
 /** How long a claim that is only restored to be settled would last. */
 const BRIEF_LEASE_MS = 30_000
 
-/** Restores claims that the server has lost, and settles again what it does not know to be settled. */
+/** Restores claims that the server has lost, and settles again what it does not know to be settled. A job that the server does not know is
+ *  left until its producer has said it again, because limits, keys and children need its facts; with `takesUnknown` it is not waited for. */
 export async function leaseAgain(
   db: Database,
   leases: readonly RememberedLease[],
-  onReady: (queue: string) => void,
+  { onReady, takesUnknown }: { readonly onReady: (queue: string) => void; readonly takesUnknown: boolean },
 ): Promise<LeasesAgain> {
   const missing: RememberedLease[] = []
+  const left: RememberedLease[] = []
+  const dead = new Set<string>()
   for (const some of piecesOf(leases, LOOK)) {
     const values = [
       plainArrayOf(some.map(({ id }) => id)),
       plainArrayOf(some.map(({ fence }) => fence)),
       arrayOf(some.map(({ settled }) => settled !== null)),
     ]
-    const ids = new Set((await db.send('again', MISSING, values)).map(([id]) => id!))
-    missing.push(...some.filter(({ id }) => ids.has(id)))
+    const rows = await db.send('again', MISSING, values)
+    const isKnown = new Map(rows.map(([id, known]) => [id!, known === 'true']))
+    for (const [id, , isDead] of rows) if (isDead === 'true') dead.add(id!)
+    const found = some.filter(({ id }) => isKnown.has(id))
+    missing.push(...found.filter(({ id }) => takesUnknown || isKnown.get(id)))
+    if (!takesUnknown) left.push(...found.filter(({ id }) => !isKnown.get(id)))
   }
   let [claimed, settled] = [0, 0]
   for (const some of piecesOf(missing, BATCH)) {
     const ready = new Set<string>()
     await unlessRefused(some, async (part) => {
-      const counts = await db.transaction('again', (send) => leaseThrough(db, send, part, (queue) => ready.add(queue)))
+      const counts = await db.transaction('again', (send) =>
+        leaseThrough(db, send, part, { dead, onReady: (queue) => ready.add(queue) }),
+      )
       claimed += counts.claimed
       settled += counts.settled
       return part.length
     })
     ready.forEach(onReady)
   }
-  return { claimed, settled }
+  return { claimed, settled, left }
 }
 
 async function leaseThrough(
   db: Database,
   send: Send,
   leases: readonly RememberedLease[],
-  onReady: (queue: string) => void,
-): Promise<LeasesAgain> {
+  { dead, onReady }: { readonly dead: ReadonlySet<string>; readonly onReady: (queue: string) => void },
+): Promise<Omit<LeasesAgain, 'left'>> {
   await send(TURN, [])
+  const requeued = leases.flatMap(({ id }) => (dead.has(id) ? [id] : []))
+  if (requeued.length > 0) await requeueThrough(db, send, requeued, 'holdfast', onReady)
   const restored = await send(CLAIM_AGAIN, [
     db.now(),
     plainArrayOf(leases.map(({ id }) => id)),

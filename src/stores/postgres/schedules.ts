@@ -101,6 +101,45 @@ UPDATE :schema.schedules
  WHERE name = $1`,
 )
 
+// The schedule goes on from the latest tick that was fired, whoever says it first.
+const MOVE_ON_AGAIN = statement(
+  'move_schedule_on_again',
+  `
+UPDATE :schema.schedules
+   SET next_at = to_timestamp($2::float8 / 1000),
+       last_at = coalesce(to_timestamp($3::float8 / 1000), last_at),
+       last_job = coalesce($4::uuid, last_job)
+ WHERE name = $1
+   AND next_at < to_timestamp($2::float8 / 1000)`,
+)
+
+/** Fires ticks again that a failover lost, in a transaction: each that is not recorded, with the job that it made. Several processes may
+ *  have fired them in turn, so the schedule need not stand where this one had found it. Returns the jobs that were written. */
+export async function fireAgain(
+  db: Database,
+  send: Send,
+  request: FireRequest,
+  made: ReadonlySet<string>,
+): Promise<readonly NewJob[]> {
+  const lost: FireRequest['ticks'][number][] = []
+  for (const tick of request.ticks) {
+    const isJob = made.has(tick.job.id)
+    const [recorded] = await send(RECORD_TICK, [request.name, tick.tickMs, isJob ? tick.job.id : null])
+    if (recorded !== undefined && isJob) lost.push(tick)
+  }
+  await enqueueTicks(
+    db,
+    send,
+    lost.map(({ tickMs, job }) => ({ job, tickMs, name: request.name })),
+  )
+  const last = request.ticks.findLast(({ job }) => made.has(job.id))
+  await send(MOVE_ON_AGAIN, [
+    ...[request.name, request.nextAtMs],
+    ...[request.ticks.at(-1)?.tickMs ?? null, last?.job.id ?? null],
+  ])
+  return lost.map(({ job }) => job)
+}
+
 interface FireCalls {
   /** Called before jobs are written, and waited for. */
   readonly onJobs: (jobs: readonly NewJob[]) => Promise<void> | null

@@ -3,19 +3,19 @@
 
 import { HoldfastError } from '../../core/errors.js'
 import type { Query } from './exchange.js'
-import type { Lane } from './lane.js'
 import type { Row } from './statement.js'
+import type { StatementLane } from './statement-lane.js'
 
 /** Shorter statements are followed by no pause. A pause has a maximum, because a statement may also have waited for a lock. */
 const LONG_MS = 20
 const PAUSE_MS_MAX = 250
 
 export class SearchTurns {
-  readonly #lane: Lane
+  readonly #lane: StatementLane
   readonly #deadlineMs: number
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(lane: Lane, deadlineMs: number) {
+  constructor(lane: StatementLane, deadlineMs: number) {
     this.#lane = lane
     this.#deadlineMs = deadlineMs
   }

@@ -3,11 +3,11 @@
 import {
   BUCKET_MS,
   type Depth,
+  isLiveAfter,
   NO_TALLY,
   type QueueTally,
   type SeriesPoint,
   type SeriesRequest,
-  WORKER_LIVE_MS,
 } from '../../core/operating.js'
 import { seriesSteps } from '../../core/series.js'
 import type { Database, Send } from './database.js'
@@ -79,7 +79,7 @@ export async function sample(db: Database): Promise<boolean> {
   const atMs = nowMs - (nowMs % BUCKET_MS)
   const [[isSampled] = []] = await send(IS_SAMPLED, [atMs])
   if (isSampled === 't') return false
-  const live = (await workers(db)).filter(({ seenAt }) => nowMs - seenAt.getTime() <= WORKER_LIVE_MS)
+  const live = (await workers(db)).filter((worker) => isLiveAfter(nowMs - worker.seenAt.getTime(), worker))
   const served = [...new Set(live.flatMap((worker) => worker.queues))]
   const names = (await queuesShown(send, {}, served)).shown.map(({ name }) => name)
   const [depths, ages] = await Promise.all([readDepths(db, names, GLANCE_EXACT_MAX), readOldestAges(db, names)])

@@ -29,7 +29,7 @@ const DELETE_UNLOCKED = `held AS MATERIALIZED (
   RETURNING id, fence, claimed_at, priority, attempt, cancel_requested, queue, type, worker, track, group_name
 )`
 
-const settleAnySql = (gone: string) => `
+const settleAnySql = (gone: string, blocked = '') => `
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now,
          pg_catalog.nextval(':schema.positions') * 65536 AS place
@@ -52,7 +52,7 @@ WITH moment AS MATERIALIZED (
          coalesce(moment.now - outcome.ran_ms * interval '1 millisecond', gone.claimed_at) AS started_at,
          outcome.state AS asked_state,
          -- The one rule that is the store's: a cancel requested while the job ran.
-         CASE WHEN outcome.state IN ('retrying', 'scheduled', 'ready')
+         CASE WHEN outcome.state IN ('retrying', 'scheduled', 'ready', 'blocked')
                AND (gone.cancel_requested OR EXISTS (SELECT FROM :schema.cancels WHERE cancels.id = gone.id)) THEN 'cancelled'
               ELSE outcome.state
           END AS state
@@ -94,7 +94,7 @@ WITH moment AS MATERIALIZED (
     FROM ended
    WHERE error IS NOT NULL
 ), freed AS (${freeKeys("SELECT id FROM ended WHERE keyed AND state IN ('succeeded', 'cancelled', 'dead')")}
-), announced AS (
+), ${blocked}announced AS (
   INSERT INTO :schema.link_checks (job)
   SELECT ended.id FROM ended WHERE ended.state IN ('succeeded', 'cancelled', 'dead') AND (${hasLinks('ended.id', '$15')})
   RETURNING job
@@ -115,6 +115,37 @@ const SETTLE_ANY = statement(
   ),
 )
 const SETTLE_UNLOCKED = statement('settle_unlocked', settleAnySql(DELETE_UNLOCKED))
+
+// Only where a job waits for its children. The look at them comes after the commit, as for a job that is made with parents (unblock.ts).
+const INTO_BLOCKED = `into_blocked AS (
+  INSERT INTO :schema.blocked (id, priority, cancel_with_parents, queue, type, track, group_name, fence, attempt, crashes, wakes_early)
+  SELECT id, priority, false, queue, type, greatest(track, 0), group_name, fence, attempt, crashes, id = ANY ($22::uuid[])
+    FROM ended
+   WHERE state = 'blocked'
+), linked AS (
+  INSERT INTO :schema.parents (parent, child)
+  SELECT link.parent, link.child
+    FROM unnest($20::uuid[], $21::uuid[]) AS link (parent, child)
+    JOIN ended ON ended.id = link.child AND ended.state = 'blocked'
+      ON CONFLICT DO NOTHING
+), looked_at AS (
+  INSERT INTO :schema.link_checks (job) SELECT id FROM ended WHERE state = 'blocked'
+), `
+const SETTLE_ANY_BLOCKED = statement(
+  'settle_any_blocked',
+  settleAnySql(
+    deleteMatching(
+      'id, fence, claimed_at, priority, attempt, cancel_requested, queue, type, worker, track, group_name',
+    ),
+    INTO_BLOCKED,
+  ),
+)
+const SETTLE_UNLOCKED_BLOCKED = statement('settle_unlocked_blocked', settleAnySql(DELETE_UNLOCKED, INTO_BLOCKED))
+
+/** Whether a job waits for its children from now on. */
+function isBlocking({ settlement }: SettledJob): boolean {
+  return settlement.state === 'blocked'
+}
 
 /** Settles jobs with any outcome. The answer is one row: how many were settled, which ones unless all were, which of them became
  *  cancelled instead (both as ordinals from 1), and which have children. */
@@ -143,7 +174,14 @@ export function settleAny(
     isInTransaction,
     ...flowColumns(jobs),
   ]
-  return [path === 'fast' ? SETTLE_ANY : SETTLE_UNLOCKED, values]
+  if (!jobs.some(isBlocking)) return [path === 'fast' ? SETTLE_ANY : SETTLE_UNLOCKED, values]
+  const links = jobs.flatMap(({ id, children }) => (children?.ids ?? []).map((parent) => ({ parent, child: id })))
+  const blocking = [
+    plainArrayOf(links.map(({ parent }) => parent)),
+    plainArrayOf(links.map(({ child }) => child)),
+    plainArrayOf(jobs.filter(({ children }) => children?.wakesEarly === true).map(({ id }) => id)),
+  ]
+  return [path === 'fast' ? SETTLE_ANY_BLOCKED : SETTLE_UNLOCKED_BLOCKED, [...values, ...blocking]]
 }
 
 interface AnyOptions {

@@ -14,8 +14,9 @@ import { openQueues } from './settle-flow.js'
 import { hasSucceeded } from './settle-succeeded.js'
 import { settleSucceededAny } from './settle-succeeded-flow.js'
 import { settledBefore } from './settled-state.js'
+import { sendWithParked } from './signal.js'
 import { type Row, readJson } from './statement.js'
-import { unblockAfter } from './unblock.js'
+import { unblockAfter, unblockWaiting } from './unblock.js'
 
 // From this many successes on, a statement for them alone saves more than it costs.
 const SUCCEEDED_APART_FROM = 16
@@ -47,14 +48,17 @@ export async function settle(
   const marks = await fingerprints(sendOne, leases)
   await openQueues(db, leases, options.onlyExpired ?? false)
   const parts = partsOf(db, leases, marks, options)
-  const answers = await send(parts.map(({ call }) => call))
+  const calls = parts.map(({ call }) => call)
+  const { answers, woken } = await sendWithParked(db, send, leases, calls)
   const states = new Map<SettledJob, JobState>()
   const parents = parts.flatMap((part, index) => readAnswer(part.jobs, answers[index]!, states))
+  for (const job of woken) states.set(job, 'ready')
   for (const queue of new Set(answers.flatMap(([row]) => readList<string>(row![4])))) options.onReady(queue)
   for (const [job, state] of states) if (state === 'ready') options.onReady(job.queue)
   const mayHaveEnded = leases.filter((job) => isFinished(states.get(job) ?? job.settlement.state))
   options.onEnded?.(mayHaveEnded.map(({ id }) => id))
   if (options.isInTransaction !== true) await unblockAfter(db, sendOne, parents, options.onReady)
+  await unblockWaiting(db, sendOne, states, options.onReady)
   return complete(sendOne, jobs, states, options.skipLocked ?? false)
 }
 

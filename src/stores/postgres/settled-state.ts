@@ -12,6 +12,7 @@ export const SETTLED_STATE = `
                 (SELECT CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END
                    FROM :schema.scheduled
                   WHERE scheduled.id = lease.id AND scheduled.fence = lease.fence),
+                (SELECT 'blocked' FROM :schema.blocked WHERE blocked.id = lease.id AND blocked.fence = lease.fence),
                 (SELECT 'ready' FROM :schema.ready WHERE ready.id = lease.id AND ready.moved AND ready.fence = lease.fence),
                 (SELECT 'ready' FROM :schema.held WHERE held.id = lease.id AND held.fence = lease.fence))`
 

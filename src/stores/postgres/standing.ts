@@ -1,9 +1,11 @@
 // standing: why a job waits, and how many jobs are ahead of it.
 
-import { type Standing, WORKER_LIVE_MS } from '../../core/operating.js'
+import { CHILDREN_MAX } from '../../core/kept/kept.js'
+import { isLiveAfter, type Standing } from '../../core/operating.js'
 import type { Database, Send } from './database.js'
 import { flowStanding } from './flow-standing.js'
 import { getSummary } from './get.js'
+import { waitOf } from './kept.js'
 import { arrayOf, statement } from './statement.js'
 import { statesOf } from './states.js'
 import { workers } from './workers.js'
@@ -55,14 +57,27 @@ SELECT (extract(epoch FROM moment.now) * 1000)::float8,
   FROM facts, moment`,
 )
 
+const CHILDREN_WAITED_FOR = statement(
+  'children_waited_for',
+  `
+SELECT parents.parent::text
+  FROM :schema.blocked
+  JOIN :schema.parents ON parents.child = blocked.id
+ WHERE blocked.id = $1::uuid AND blocked.fence IS NOT NULL
+ ORDER BY parents.parent
+ LIMIT $2`,
+)
+
 const FACTS = statement('facts_of', 'SELECT id::text, type, queue FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
 
 export async function standing(db: Database, id: string): Promise<Standing | null> {
   const send: Send = (sql, values) => db.send('look', sql, values)
-  const [job, [place], everyone] = await Promise.all([
+  const [job, [place], everyone, wait, children] = await Promise.all([
     getSummary(send, id),
     send(PLACE, [db.now(), id, AHEAD_MAX + 1]),
     workers(db),
+    waitOf(send, id),
+    send(CHILDREN_WAITED_FOR, [id, CHILDREN_MAX]),
   ])
   if (job === null || place === undefined) return null
   const [now, isPaused, higher, before, keyHeldBy = null] = place
@@ -73,13 +88,15 @@ export async function standing(db: Database, id: string): Promise<Standing | nul
     job,
     queuePaused: isPaused === 't',
     ahead: { count: Math.min(ahead, AHEAD_MAX), isExact: ahead <= AHEAD_MAX },
-    parents: await parentsOf(send, job.after),
+    ...(children.length === 0 ? {} : { waitsForChildren: true as const }),
+    parents: await parentsOf(send, children.length === 0 ? job.after : children.map(([child]) => child!)),
     workers: everyone
-      .filter((worker) => worker.queues.includes(job.queue) && nowMs - worker.seenAt.getTime() <= WORKER_LIVE_MS)
+      .filter((worker) => worker.queues.includes(job.queue) && isLiveAfter(nowMs - worker.seenAt.getTime(), worker))
       .slice(0, WORKERS_MAX)
       .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(job.type) })),
     keyHeldBy,
     nowMs,
+    ...(wait === null ? {} : { wait }),
     ...(flow === null ? {} : { flow }),
   }
 }

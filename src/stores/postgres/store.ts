@@ -15,12 +15,14 @@ import { cancel } from './cancel.js'
 import { Claims } from './claim-flow.js'
 import type { Database, Purpose, Send } from './database.js'
 import { deadGroups } from './dead-groups.js'
+import { doubtful } from './doubtful.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
 import { Failover } from './failover.js'
-import { FailoverMemory, type MemoryBounds } from './failover-memory.js'
+import { FailoverMemory } from './failover-memory.js'
+import type { MemoryBounds } from './failover-options.js'
 import { withFailover } from './failover-store.js'
 import { Floors } from './floors.js'
 import { flowCounts } from './flow-counts.js'
@@ -31,23 +33,28 @@ import { get } from './get.js'
 import { groups, pauseGroup, resumeGroup, setGroup } from './groups.js'
 import { health } from './health.js'
 import { horizon } from './horizon.js'
+import { keep, recall } from './kept.js'
 import { KnownQueues } from './known-queues.js'
 import type { LaneGroup } from './lane-group.js'
 import { LateLooks } from './late-looks.js'
 import { checkLimits, limits, removeLimit, setLimit } from './limits.js'
 import { count, list, readNow } from './list.js'
 import { note } from './note.js'
+import { read, write } from './output.js'
 import { overview } from './overview.js'
 import { newSweep, promote } from './promote.js'
 import { newPrunedGroups, prune } from './prune.js'
+import { newPrunedKept } from './prune-kept.js'
 import { knowQueues, pause, queues, removeQueue, resume, setQueue } from './queues.js'
 import { RestRaiser } from './raise-rest.js'
 import { discard, requeue } from './requeue.js'
+import { resting } from './resting.js'
 import { due, fire, removeSchedule, schedules, setSchedule, setSchedulePaused } from './schedules.js'
 import { sample, series, tally } from './series.js'
 import { oneByOne, settle } from './settle.js'
 import { Settling } from './settle-locked.js'
 import { sharedSecret } from './shared-secret.js'
+import { signal } from './signal.js'
 import { standing } from './standing.js'
 import { stats } from './stats.js'
 import { update } from './update.js'
@@ -60,7 +67,7 @@ const FLOORS_FROM_MS = 5_000
 export interface StoreParts {
   readonly db: Database
   readonly wakeUps: WakeUps
-  readonly extender: () => ExtenderSpec
+  readonly extender: () => ExtenderSpec | null
   /** Leaves the server after everything else has ended. */
   readonly leaveServer: () => Promise<void>
   /** Where claims start while an old snapshot is held; its own unless a test gives one. */
@@ -78,7 +85,8 @@ interface FailoverSettings {
 export async function composeSafeStore(parts: StoreParts, { group, bounds }: FailoverSettings): Promise<Store> {
   const { store, knownQueues, lateLooks, ready: onReady } = compose(parts)
   const memory = new FailoverMemory(bounds)
-  const failover = new Failover({ db: parts.db, group, memory, knownQueues, lateLooks, onReady })
+  const onAsked = (id: string) => parts.wakeUps.cancel(id)
+  const failover = new Failover({ db: parts.db, group, memory, knownQueues, lateLooks, onReady, onAsked })
   try {
     await failover.begin()
   } catch (error) {
@@ -127,7 +135,7 @@ function compose({
   const lateLooks = new LateLooks(db, ready)
   const onEnded = (ids: readonly string[]) => lateLooks.add(ids)
   const settling = new Settling(db, floors, onEnded)
-  const pruning = { rest: new RestRaiser(db), groups: newPrunedGroups() }
+  const pruning = { rest: new RestRaiser(db), groups: newPrunedGroups(), kept: newPrunedKept() }
   const fullQueues = new FullQueues(db)
   const claims = new Claims(db, floors, ready)
 
@@ -139,7 +147,10 @@ function compose({
       return enqueue({ db, knownQueues, wakeUps, lateLooks, fullQueues }, jobs, request)
     },
     async claim(request) {
-      for (const { queue, limit } of request.queues) checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
+      for (const { queue, limit, ahead = 0 } of request.queues) {
+        checkWhole(`claim: limit of "${queue}"`, limit, 0, BATCH_MAX)
+        checkWhole(`claim: ahead of "${queue}"`, ahead, 0, limit)
+      }
       return claims.claim(request)
     },
     begin: (leases) => begin(db, leases),
@@ -149,6 +160,21 @@ function compose({
     },
     watch: (leases) => watch(db, leases),
     note: (notes) => note(db, notes),
+    recall: (lease) => recall(db, lease),
+    async doubtful(request) {
+      checkWhole('doubtful: limit', request.limit, 1, PAGE_MAX)
+      return doubtful(db, request)
+    },
+    async write(writes) {
+      checkBatch('write', writes)
+      return write(db, writes)
+    },
+    read: ({ id, from }) => read(db, id, from),
+    signal: (signalled) => signal(db, signalled, ready),
+    async keep(entries) {
+      checkBatch('keep', entries)
+      return keep(db, entries)
+    },
     async settle(jobs, { tx, onlyExpired = false } = {}) {
       checkBatch('settle', jobs)
       if (tx !== undefined) {
@@ -290,6 +316,7 @@ function compose({
     leave: (workerId) => leave(db, workerId),
     workers: () => workers(db),
 
+    ...resting(db, wakeUps),
     wake: (names) => names.forEach(ready),
     listen: (listener) => wakeUps.listen(listener),
     mute: (listener, isMuted) => wakeUps.mute(listener, isMuted),

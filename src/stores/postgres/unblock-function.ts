@@ -10,9 +10,15 @@ interface Parts {
   readonly keys: string
   /** The column that says whether groups are ordered. */
   readonly column: 'ordered' | 'in_order'
+  /** Whether jobs come by that have run before, and wait for their children. */
+  readonly hasWaiting?: boolean
 }
 
-const unblockSql = ({ comment, free, gone, keys, column }: Parts): string => `
+const OR_EARLY = `
+         OR coalesce(bool_or(ended.state IN ('dead', 'cancelled')), false) AND coalesce(bool_or(blocked.wakes_early), false)`
+const TO_FRONT = ' - CASE WHEN gone.fence IS NULL THEN 0 ELSE 4611686018427387904 END'
+
+const unblockSql = ({ comment, free, gone, keys, column, hasWaiting = false }: Parts): string => `
 -- ${comment}
 CREATE OR REPLACE FUNCTION :schema.unblock(at_time timestamptz, ids uuid[], looked_at uuid[])
   RETURNS TABLE (job text, became text, in_queue text)
@@ -33,11 +39,11 @@ WITH moment AS MATERIALIZED (
          pg_catalog.nextval(':schema.positions') * 65536 AS place
 ), verdict AS MATERIALIZED (
   SELECT blocked.id,
-         bool_and(ended.state IS NOT NULL) AS all_ended,
+         bool_and(ended.state IS NOT NULL)${hasWaiting ? OR_EARLY : ''} AS all_ended,
          coalesce(bool_or(ended.state IN ('dead', 'cancelled')), false) AND bool_or(blocked.cancel_with_parents) AS is_cancelled
     FROM pg_catalog.unnest(ids) AS asked (id)
    CROSS JOIN LATERAL (                                       -- one look-up for each job, whatever statistics say
-     SELECT blocked.id, blocked.cancel_with_parents FROM :schema.blocked WHERE blocked.id = asked.id OFFSET 0
+     SELECT blocked.id, blocked.cancel_with_parents${hasWaiting ? ', blocked.wakes_early' : ''} FROM :schema.blocked WHERE blocked.id = asked.id OFFSET 0
    ) AS blocked
    CROSS JOIN LATERAL (
      SELECT parents.parent FROM :schema.parents WHERE parents.child = asked.id OFFSET 0
@@ -54,9 +60,9 @@ WITH moment AS MATERIALIZED (
 ), ${free}gone AS (
   DELETE FROM :schema.blocked
    WHERE blocked.id = ANY (ARRAY(${gone}))
-  RETURNING blocked.id, blocked.run_at, blocked.priority, blocked.queue, blocked.type, blocked.track, blocked.group_name
+  RETURNING blocked.id, blocked.run_at, blocked.priority, blocked.queue, blocked.type, blocked.track, blocked.group_name${hasWaiting ? ', blocked.fence, blocked.attempt, blocked.crashes' : ''}
 ), moved AS MATERIALIZED (
-  SELECT gone.*, moment.now, moment.place + row_number() OVER (ORDER BY gone.id) AS position,
+  SELECT gone.*, moment.now, moment.place + row_number() OVER (ORDER BY gone.id)${hasWaiting ? TO_FRONT : ''} AS position,
          CASE WHEN gone.id IN (SELECT id FROM verdict WHERE is_cancelled) THEN 'cancelled'
               WHEN gone.run_at > moment.now THEN 'scheduled'
               ELSE 'ready'
@@ -95,19 +101,19 @@ WITH moment AS MATERIALIZED (
     FROM moved
    WHERE state = 'cancelled'
 ), into_scheduled AS (
-  INSERT INTO :schema.scheduled (id, run_at, priority, attempt, crashes, retrying, queue, type, track, group_name)
-  SELECT id, run_at, priority, 0, 0, false, queue, type, track, group_name
+  INSERT INTO :schema.scheduled (id, run_at, priority, attempt, crashes, retrying, queue, type, track, group_name${hasWaiting ? ', fence' : ''})
+  SELECT id, run_at, priority, ${hasWaiting ? 'coalesce(attempt, 0), coalesce(crashes, 0)' : '0, 0'}, false, queue, type, track, group_name${hasWaiting ? ', fence' : ''}
     FROM moved
    WHERE state = 'scheduled'
 ), into_ready AS (
-  INSERT INTO :schema.ready (id, position, since, priority, moved, queue, type)
-  SELECT id, position, now, priority, true, queue, type
+  INSERT INTO :schema.ready (id, position, since, priority, moved, queue, type${hasWaiting ? ', fence, attempt, crashes' : ''})
+  SELECT id, position, now, priority, true, queue, type${hasWaiting ? ', fence, attempt, crashes' : ''}
     FROM moved
    WHERE state = 'ready' AND track = 0
 ), into_held AS (
-  INSERT INTO :schema.held (id, position, since, track, priority, queue, group_name, type)
+  INSERT INTO :schema.held (id, position, since, track, priority, queue, group_name, type${hasWaiting ? ', fence, attempt, crashes' : ''})
   SELECT moved.id, CASE WHEN place.is_ordered THEN place.position ELSE moved.position END, moved.now, moved.track,
-         CASE WHEN place.is_ordered THEN 0 ELSE moved.priority END, moved.queue, moved.group_name, moved.type
+         CASE WHEN place.is_ordered THEN 0 ELSE moved.priority END, moved.queue, moved.group_name, moved.type${hasWaiting ? ', moved.fence, moved.attempt, moved.crashes' : ''}
     FROM moved
    CROSS JOIN LATERAL ${HELD_PLACE('moved', column)} AS place
    WHERE moved.state = 'ready' AND moved.track > 0
@@ -149,4 +155,17 @@ export const UNBLOCK_REPLACE: string = unblockSql({
   gone: 'SELECT id FROM free',
   keys: KEYS_OF_UNBLOCKED,
   column: 'in_order',
+})
+
+/** As 0023 has it. */
+export const UNBLOCK_CHILDREN: string = unblockSql({
+  comment:
+    'As in 0014, and jobs that wait for their children go on with their fence and their attempts, in the front lane.',
+  free: `free AS MATERIALIZED (
+  SELECT blocked.id FROM :schema.blocked WHERE blocked.id = ANY (ARRAY(${GOES_ON})) FOR UPDATE SKIP LOCKED
+), `,
+  gone: 'SELECT id FROM free',
+  keys: KEYS_OF_UNBLOCKED,
+  column: 'in_order',
+  hasWaiting: true,
 })

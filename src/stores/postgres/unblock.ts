@@ -98,6 +98,20 @@ export async function unblockAfter(
   return ready
 }
 
+/** The look at the children of jobs that wait for them from now on, after the commit. What it moves on is ready. */
+export async function unblockWaiting<Job extends { readonly id: string }>(
+  db: Database,
+  send: Send,
+  states: Map<Job, JobState>,
+  onReady: (queue: string) => void,
+): Promise<void> {
+  const waiting = [...states].filter(([, state]) => state === 'blocked').map(([job]) => job)
+  if (waiting.length === 0) return
+  const ids = waiting.map(({ id }) => id)
+  const moved = await unblock(db, send, ids, ids, onReady)
+  for (const job of waiting) states.set(job, moved.get(job.id) ?? 'blocked')
+}
+
 /** A page of the children of jobs, in order, behind the last one of the page before. */
 export async function childrenOf(send: Send, parents: readonly string[], last: string = FIRST): Promise<string[]> {
   return (await send(CHILDREN, [arrayOf(parents), last, PAGE])).map(([child]) => child!)

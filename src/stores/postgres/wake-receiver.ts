@@ -1,7 +1,9 @@
 // The connection that receives the wake-ups of other processes. It is opened again whenever it ends. ◄── wake.ts
 
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Query } from './exchange.js'
 import type { Lane } from './lane.js'
+import type { Row } from './statement.js'
 
 const DEADLINE_MS = 5_000
 /** The pause before it listens again doubles up to the most, as long as no connection lasts as long as that. */
@@ -16,6 +18,8 @@ interface ReceiverOptions {
   /** Whether any listener wants wake-ups. */
   isWanted(): boolean
   onMessage(message: string): void
+  /** Messages do not arrive any more. */
+  onDeaf(): void
 }
 
 /** The receiver of one store. */
@@ -24,8 +28,12 @@ export class WakeReceiver {
   #lane: Lane | null = null
   /** Whether the connection listens; null when that is not known. */
   #isListening: boolean | null = null
+  /** Whether LISTEN was answered on the connection that is open. */
+  #isHeard = false
   /** Ends when the last LISTEN or UNLISTEN has been answered. */
   #tuning: Promise<void> = Promise.resolve()
+  /** While the process rests, its looks at the store go over this connection, and nothing else is asked on it. */
+  #isResting = false
   readonly #closing = new AbortController()
 
   constructor(options: ReceiverOptions) {
@@ -39,6 +47,26 @@ export class WakeReceiver {
     return this.#receive(this.#lane)
   }
 
+  /** Whether messages arrive: a pooler that hands the session to others takes LISTEN, and passes none on. */
+  get hears(): boolean {
+    return this.#isHeard && this.#lane?.hasSession === true
+  }
+
+  #deafen(): void {
+    this.#isHeard = false
+    this.#options.onDeaf()
+  }
+
+  rest(isResting: boolean): void {
+    this.#isResting = isResting
+  }
+
+  /** Runs a query that writes on this connection. */
+  async write(query: Query): Promise<Row[]> {
+    if (this.#lane === null || this.#closing.signal.aborted) return []
+    return this.#lane.write(query, DEADLINE_MS)
+  }
+
   /** Listens, or stops listening, as the listeners want it now. Never raises: after a failure the connection is opened again. */
   tune(): Promise<void> {
     this.#tuning = this.#tuning.then(async () => {
@@ -47,7 +75,13 @@ export class WakeReceiver {
       if (lane === null || this.#closing.signal.aborted || isWanted === this.#isListening) return
       this.#isListening = isWanted
       const text = isWanted ? `LISTEN "${this.#options.channel}"` : 'UNLISTEN *'
-      await lane.query({ name: '', text, values: [] }, DEADLINE_MS).catch(() => lane.renew())
+      if (!isWanted) this.#deafen()
+      await lane.query({ name: '', text, values: [] }, DEADLINE_MS).then(
+        () => {
+          this.#isHeard = isWanted
+        },
+        () => lane.renew(),
+      )
     })
     return this.#tuning
   }
@@ -70,6 +104,7 @@ export class WakeReceiver {
     const ended = new Promise<void>((resolve) => {
       client.once('end', () => {
         isOpen = false
+        this.#deafen()
         resolve()
       })
     })
@@ -78,7 +113,7 @@ export class WakeReceiver {
     await this.tune()
     while (isOpen && !this.#closing.signal.aborted) {
       await Promise.race([ended, this.#pause(ASK_MS)])
-      if (isOpen) await lane.connected()
+      if (isOpen && !this.#isResting) await lane.connected()
     }
   }
 

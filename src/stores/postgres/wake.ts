@@ -3,11 +3,13 @@
 // little later, and a patrol finds the cancel. ◄── enqueue.ts · next: worker/fetcher.ts
 
 import { randomUUID } from 'node:crypto'
-import type { StoreListener } from '../../core/job-store.js'
 import { PACES, Pace } from '../../core/pace.js'
+import type { StoreListener } from '../../core/store-listener.js'
 import { type ConnectionSettings, Lane } from './lane.js'
 import type { LaneGroup } from './lane-group.js'
 import { arrayOf, preparedName } from './statement.js'
+import type { StatementLane } from './statement-lane.js'
+import { passOn } from './wake-message.js'
 import { WakeReceiver } from './wake-receiver.js'
 
 const DEADLINE_MS = 5_000
@@ -21,6 +23,10 @@ export interface WakeOptions {
   readonly connectMs: number
   /** The other lanes of its store. Default: none. */
   readonly group?: LaneGroup
+  /** What wake-ups are sent over. Default: a connection of its own. */
+  readonly sender?: StatementLane
+  /** Whether wake-ups of other processes are received, over a connection of its own. Default true. */
+  readonly receives?: boolean
 }
 
 /** Sends wake-ups, and gives those that arrive to the listeners of this process. */
@@ -30,24 +36,25 @@ export class WakeUps {
   readonly #self = randomUUID().slice(0, 8)
   readonly #listeners = new Set<StoreListener>()
   readonly #muted = new Set<StoreListener>()
-  readonly #sender: Lane
+  readonly sender: StatementLane
   readonly #pace = new Pace(PACES.notify)
   readonly #waiting = new Set<string>()
   #waitingJobs = 0
   #sentAtMs = 0
   #timer: NodeJS.Timeout | null = null
-  readonly #receiver: WakeReceiver
+  readonly receiver: WakeReceiver
   #isClosed = false
 
   constructor(options: WakeOptions) {
     this.#options = options
     this.#channel = `holdfast ${options.schema}`
-    this.#sender = this.#lane('send wake-ups')
-    this.#receiver = new WakeReceiver({
+    this.sender = options.sender ?? this.#lane('send wake-ups')
+    this.receiver = new WakeReceiver({
       channel: this.#channel,
       open: () => this.#lane('receive wake-ups'),
       isWanted: () => this.#muted.size === 0 || this.#muted.size < this.#listeners.size,
-      onMessage: (message) => this.#received(message),
+      onMessage: (message) => message.startsWith(`${this.#self} `) || passOn(message, this.#listeners, this.#muted),
+      onDeaf: () => this.#listeners.forEach((listener) => void listener.deaf?.()),
     })
   }
 
@@ -69,7 +76,7 @@ export class WakeUps {
   #announce(queue: string, { jobs, isOwnEnqueue }: { readonly jobs: number; readonly isOwnEnqueue: boolean }): void {
     for (const listener of this.#listeners) listener.ready?.(queue, isOwnEnqueue)
     this.#waitingJobs += jobs
-    this.#send(`r ${queue}`)
+    this.tell(`r ${queue}`)
   }
 
   /** Jobs may become ready when a caller's transaction commits. */
@@ -80,10 +87,11 @@ export class WakeUps {
   /** A running job should be cancelled. */
   cancel(id: string): void {
     for (const listener of this.#listeners) listener.cancel?.(id)
-    this.#send(`c ${id}`)
+    this.tell(`c ${id}`)
   }
 
-  #send(message: string): void {
+  /** Sends a message to other processes, soon and with others. */
+  tell(message: string): void {
     if (this.#isClosed) return
     this.#waiting.add(message)
     if (this.#timer !== null) return
@@ -100,23 +108,23 @@ export class WakeUps {
     this.#waitingJobs = 0
     try {
       const values = [this.#channel, arrayOf(messages.map((message) => `${this.#self} ${message}`))]
-      await this.#sender.query({ name: preparedName('notify', NOTIFY), text: NOTIFY, values }, DEADLINE_MS)
+      await this.sender.query({ name: preparedName('notify', NOTIFY), text: NOTIFY, values }, DEADLINE_MS)
     } catch {
       // A lost wake-up costs a poll.
     }
     this.#pace.learn({ startedMs, endedMs: startedMs, ageMs })
     this.#timer = null
-    if (this.#waiting.size > 0) this.#send(this.#waiting.values().next().value as string)
+    if (this.#waiting.size > 0) this.tell(this.#waiting.values().next().value as string)
   }
 
   /** Adds a listener. The connection that receives wake-ups is opened with the first. */
   listen(listener: StoreListener): () => void {
     this.#listeners.add(listener)
-    void this.#receiver.listen()
+    if (this.#options.receives !== false) void this.receiver.listen()
     return () => {
       this.#listeners.delete(listener)
       this.#muted.delete(listener)
-      void this.#receiver.tune()
+      void this.receiver.tune()
     }
   }
 
@@ -125,22 +133,12 @@ export class WakeUps {
   mute(listener: StoreListener, isMuted: boolean): Promise<void> {
     if (isMuted && this.#listeners.has(listener)) this.#muted.add(listener)
     else this.#muted.delete(listener)
-    return this.#receiver.tune()
-  }
-
-  #received(payload: string): void {
-    const [sender, kind, ...rest] = payload.split(' ')
-    if (sender === this.#self) return
-    const name = rest.join(' ')
-    for (const listener of this.#listeners) {
-      if (kind === 'c') listener.cancel?.(name)
-      else if (kind === 'r' && !this.#muted.has(listener)) listener.ready?.(name, false)
-    }
+    return this.receiver.tune()
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     if (this.#timer !== null) clearTimeout(this.#timer)
-    await Promise.all([this.#sender.close(), this.#receiver.close()])
+    await Promise.all([this.sender.close(), this.receiver.close()])
   }
 }

@@ -48,7 +48,15 @@ export async function pruneAudit(redis: Redis, { keptMs, linesMax }: PruneAuditO
   return (await redis.write<number>('upkeep', 'pruneAudit', [keptMs, linesMax, PRUNED_MAX])).value
 }
 
-export async function audit(redis: Redis, { before, limit, action, actor, job }: AuditRequest): Promise<AuditPage> {
+export function audit(redis: Redis, request: AuditRequest): Promise<AuditPage> {
+  return auditOf([redis], request)
+}
+
+/** The lines of all shards, in their one order. */
+export async function auditOf(
+  shards: readonly Redis[],
+  { before, limit, action, actor, job }: AuditRequest,
+): Promise<AuditPage> {
   const isWanted = (entry: AuditEntry) =>
     (action === undefined || entry.action === action) &&
     (actor === undefined || entry.actor === actor) &&
@@ -56,13 +64,15 @@ export async function audit(redis: Redis, { before, limit, action, actor, job }:
   const entries: AuditEntry[] = []
   let at = before
   for (let looked = 0; looked < LOOKED_MAX; looked += PORTION) {
-    const { value } = await redis.read<Reply[]>('look', 'auditPage', [at ?? '', PORTION])
-    const lines = value.map(readEntry)
+    const read = shards.map((redis) => redis.read<Reply[]>('look', 'auditPage', [at ?? '', PORTION]))
+    const found = (await Promise.all(read)).flatMap(({ value }) => value.map(readEntry))
+    // The newest of all: below these a shard may have lines that it has not given.
+    const lines = found.sort((one, other) => other.line - one.line).slice(0, PORTION)
     for (const entry of lines.filter(isWanted)) {
       if (entries.length === limit) return { entries, next: entries.at(-1)!.line }
       entries.push(entry)
     }
-    if (value.length < PORTION) return { entries, next: null }
+    if (lines.length < PORTION) return { entries, next: null }
     at = lines.at(-1)!.line
   }
   return { entries, next: at }

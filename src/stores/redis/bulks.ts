@@ -2,9 +2,9 @@
 // done one of this action meanwhile.
 
 import { BULK_BATCH_MAX, type BulkProgress, type BulkState, type BulkView, type NewBulk } from '../../core/operating.js'
-import { LIST_WINDOW, PAGE_MAX } from '../../core/operator-store.js'
+import { LIST_WINDOW, type ListRequest, PAGE_MAX } from '../../core/operator-store.js'
 import { longId, shortId } from './ids.js'
-import { findPage } from './list.js'
+import { type FoundPage, findPage } from './list.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
 
@@ -140,18 +140,35 @@ export async function cancelBulk(redis: Redis, id: string, by: string): Promise<
   return getBulk(redis, id)
 }
 
-export async function stepBulk(redis: Redis): Promise<BulkProgress | null> {
+/** The next batch of a bulk action: what the function that does it takes. */
+export interface BulkStep {
+  readonly view: BulkView
+  readonly ids: readonly string[]
+  readonly state: BulkState
+  readonly args: readonly string[]
+}
+
+/** Finds the next batch of the action that is due, or null. */
+export async function nextStep(redis: Redis, find: Find): Promise<BulkStep | null> {
   const { value, nowMs } = await redis.read<string[]>('upkeep', 'bulks', ['open'])
   const kept = nextDue(readBulks(value), nowMs)
   if (kept === undefined) return null
   const { view, cursor, step } = kept
   const { id, action, by } = view
   const room = Math.min(batchMax(view, nowMs), view.limit - view.matched)
-  const found = await nextIds(redis, view, cursor, room)
+  const found = await nextIds(find, view, cursor, room)
   const isOver = found.isEnd || view.matched + found.ids.length >= view.limit
   const state: BulkState = isOver ? 'done' : 'running'
   const next = found.cursor === null ? '' : shortId(found.cursor)
   const args = [shortId(id), step, action, by, state, next, ...found.ids.map(shortId)]
+  return { view, ids: found.ids, state, args }
+}
+
+export async function stepBulk(redis: Redis): Promise<BulkProgress | null> {
+  const found = await nextStep(redis, (request) => findPage(redis, request))
+  if (found === null) return null
+  const { view, args, state } = found
+  const { id, action } = view
   const { value: done } = await redis.write<string>('upkeep', 'stepBulk', args)
   // Another process was first, or somebody has ended it.
   if (done === '') return { id, action, moved: 0, refused: 0, state: view.state }
@@ -175,6 +192,8 @@ function batchMax({ perSecond, updatedAt }: BulkView, nowMs: number): number {
   return Math.min(BULK_BATCH_MAX, perSecond, earned)
 }
 
+type Find = (request: ListRequest) => Promise<FoundPage>
+
 interface NextIds {
   readonly ids: readonly string[]
   readonly cursor: string | null
@@ -182,13 +201,13 @@ interface NextIds {
 }
 
 /** The next jobs that match and were created before the action, below its cursor. */
-async function nextIds(redis: Redis, bulk: BulkView, cursor: string | null, room: number): Promise<NextIds> {
+async function nextIds(find: Find, bulk: BulkView, cursor: string | null, room: number): Promise<NextIds> {
   const ids: string[] = []
   let before = cursor
   let searched = 0
   // Jobs that were created later are passed over, so one page may not be enough. What is left comes with the next step.
   while (searched < LIST_WINDOW) {
-    const page = await findPage(redis, { filter: bulk.filter, limit: Math.max(room + 1, PAGE_MAX), before })
+    const page = await find({ filter: bulk.filter, limit: Math.max(room + 1, PAGE_MAX), before })
     for (const { id, facts } of page.jobs) {
       if (facts.createdAtMs > bulk.createdAt.getTime()) continue
       // One more than there is room for tells that it is not over.

@@ -21,6 +21,7 @@ local function cancelOne(work, id, by)
     return 'asked', ''
   end
   take(work, job)
+  held.free(work, job)
   putFinished(work, job, 'C')
   return 'cancelled', ''
 end

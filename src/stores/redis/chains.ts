@@ -7,22 +7,16 @@ export const CHAINS_LUA: string = lua`
 -- The most blocked jobs that one call moves on. What is left waits in the list todo, and promote continues.
 local CASCADE_MAX = 5000
 
+-- A job's state may be in another shard: see owed.ts, which comes before this.
 local function judge(work, job)
   local isWaiting, hasBadEnd = false, false
   for _, parent in ipairs(parentsOf(job)) do
-    local state = stateOf(work, parent) or 'F'
+    local state = shards.parentState(work, parent) or 'F'
     if state == 'D' or state == 'C' then hasBadEnd = true end
     if not isFinished(state) then isWaiting = true end
   end
   if hasBadEnd and string.sub(job.parents, 1, 1) == 'c' then return 'ends' end
   return isWaiting and 'waits' or 'goes on'
-end
-
-local function kidsOf(work, id)
-  local kids = {}
-  for _, kid in ipairs(redis.call('SMEMBERS', work.b .. 'kids:' .. id)) do kids[kid] = true end
-  for kid, isIn in pairs(work.sets['kids:' .. id] or {}) do kids[kid] = isIn or nil end
-  return kids
 end
 
 -- Moves the jobs that are no longer blocked, in the order of their ids. When one of them ends here, its own children follow.
@@ -50,7 +44,11 @@ local function goOn(work, candidates)
         take(work, job)
         if verdict == 'ends' then
           putFinished(work, job, 'C')
-          for kid in pairs(kidsOf(work, job.id)) do candidates[kid] = true end
+          if work.shard then
+            shards.oweKids(work, job)
+          else
+            for kid in pairs(kidsOf(work, job.id)) do candidates[kid] = true end
+          end
         elseif runAt and runAt > work.t then
           putTimed(work, job, 'S', runAt)
         else
@@ -65,6 +63,13 @@ end
 -- Lets the jobs that come after finished ones go on.
 local function unblock(work, ids)
   if #ids == 0 then return 0 end
+  if work.shard then
+    for _, id in ipairs(ids) do
+      local job = leasedJob(work, id)
+      if job then shards.oweKids(work, job) end
+    end
+    return 0
+  end
   local pending = work.total.blocked or 0
   if tonumber(redis.call('HGET', work.b .. 'counts', 'blocked') or 0) + pending <= 0 then return 0 end
   local candidates = {}

@@ -118,7 +118,7 @@ local function cut(b, chunk)
     local name = ids[from]
     redis.call('ZADD', b .. 'chunks', 0, name)
     for i = from, math.min(from + CHUNK - 1, #ids) do
-      for _, field in ipairs({ 'f', 's', 'xr', 'xp' }) do
+      for _, field in ipairs({ 'f', 'b', 's', 'xr', 'xp' }) do
         local kind, name2 = string.sub(field, 1, 1), ids[i] .. string.sub(field, 2)
         local value = redis.call('HGET', b .. kind .. ':' .. chunk, name2)
         if value then

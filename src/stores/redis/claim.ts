@@ -1,19 +1,16 @@
 // Leases ready jobs to a worker. ◄── worker/fetcher.ts · next: worker/slots.ts
 
+import type { FlowState } from '../../core/flow/views.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/job-store.js'
+import { originOf } from '../../core/origin.js'
 import { readFacts } from './facts.js'
 import { longId } from './ids.js'
 import { lua } from './lua.js'
 import { queueLimits } from './queues.js'
 import type { Redis } from './redis.js'
 
-/**
- * ARGV: worker, leaseMs, '*' or the number of types; the types; then queue and limit of each queue.
- * Answers with five values for each job: id, fence, attempt, crashes, facts; then how long the longest-waiting one had been ready, or ''.
- * The last is a list of queues and their settings.
- */
-export const CLAIM: string = lua`
+export const CLAIM_LUA: string = lua`
 -- The most jobs of other types that one claim passes over.
 local PASSED_MAX = 5000
 
@@ -71,6 +68,15 @@ local function firstReady(work, queue, limit, types)
   return found
 end
 
+`
+
+/**
+ * ARGV: worker, leaseMs, '*' or the number of types; the types; the number of types that are run in batches, and each with the most; then
+ * queue, limit and how many of these are ahead, of each queue. Answers with five values for each job: id, fence, attempt, crashes, facts; then how long the longest-waiting
+ * one had been ready, or ''; a list of queues and their settings; a list with four values for each queue that has flow control: name, '1'
+ * to claim again, how long to wait or '', limits that are probed with commas; and a list of jobs of batches, each with the size of its batch.
+ */
+export const CLAIM: string = lua`
 writes('claim', { 'allow-oom' }, function(work, args)
   local worker, leaseMs = args[3], tonumber(args[4])
   local types, from = nil, 6
@@ -79,17 +85,39 @@ writes('claim', { 'allow-oom' }, function(work, args)
     for i = 6, 5 + tonumber(args[5]) do types[args[i]] = true end
     from = 6 + tonumber(args[5])
   end
+  local batches, batchCount = {}, tonumber(args[from])
+  for i = from + 1, from + 2 * batchCount, 2 do batches[args[i]] = tonumber(args[i + 1]) end
+  from = from + 2 * batchCount + 1
   -- A queue that is listed twice gives its jobs where it is listed first.
-  local order, limits = {}, {}
-  for i = from, #args, 2 do
+  local order, limits, aheads = {}, {}, {}
+  for i = from, #args, 3 do
     if not limits[args[i]] then order[#order + 1] = args[i] end
     limits[args[i]] = (limits[args[i]] or 0) + tonumber(args[i + 1])
+    aheads[args[i]] = (aheads[args[i]] or 0) + tonumber(args[i + 2])
   end
-  local taken, settings, longest = {}, {}, ''
+  local taken, settings, flow, inBatches, longest = {}, {}, {}, {}, ''
+  local hasFlow = false
+  local function start(job)
+    longest = math.max(longest == '' and 0 or longest, work.t - job.at)
+    lease(work, job, worker, leaseMs, hasFlow)
+    local values = { job.id, text(job.fence), tostring(job.attempt), tostring(job.crashes), wholeFacts(work, job.id) }
+    for _, value in ipairs(values) do taken[#taken + 1] = value end
+  end
+  local function mark(batch, size)
+    for i = 1, size do inBatches[#inBatches + 1], inBatches[#inBatches + 2] = batch[i].id, tostring(size) end
+  end
   for _, name in ipairs(order) do
-    local limit = math.min(limits[name], 5000)
-    local queue = limit > 0 and queueOf(work, name)
-    if queue and queue.isKnown and not queue.isPaused then
+    local limit, before = math.min(limits[name], 5000), #taken
+    local queue = queueOf(work, name)
+    hasFlow = queue.flow ~= ''
+    if hasFlow then
+      local request = {
+        queue = name, limit = limit, ahead = aheads[name], types = types, batches = batches, start = start, mark = mark
+      }
+      local state = claimFlow(work, request)
+      local values = { name, state.hasMore and '1' or '', state.wait, table.concat(state.probed, ',') }
+      for _, value in ipairs(values) do flow[#flow + 1] = value end
+    elseif limit > 0 and queue.isKnown and not queue.isPaused then
       local found = firstReady(work, name, limit, types)
       local ids = {}
       for i = 1, math.min(limit, #found) do ids[i] = found[i].id end
@@ -98,40 +126,71 @@ writes('claim', { 'allow-oom' }, function(work, args)
       for i, id in ipairs(ids) do
         local job = jobOf(work, id)
         job.place, job.score = found[i].place, found[i].score
-        longest = math.max(longest == '' and 0 or longest, work.t - job.at)
-        lease(work, job, worker, leaseMs)
-        local values = { id, text(job.fence), tostring(job.attempt), tostring(job.crashes), work.f[id] }
-        for _, value in ipairs(values) do taken[#taken + 1] = value end
+        start(job)
       end
-      if #ids > 0 then
-        settings[#settings + 1] = name
-        settings[#settings + 1] = queue.settings
-      end
+    end
+    if #taken > before then
+      settings[#settings + 1] = name
+      settings[#settings + 1] = queue.settings
     end
   end
   taken[#taken + 1] = text(longest)
-  taken[#taken + 1] = settings
+  taken[#taken + 1], taken[#taken + 2], taken[#taken + 3] = settings, flow, inBatches
   return taken
 end)
 `
 
 export async function claim(redis: Redis, request: ClaimRequest): Promise<Claim> {
-  const { types, worker, leaseMs, queues } = request
-  const args: (string | number)[] = [worker, leaseMs, types === null ? '*' : types.length, ...(types ?? [])]
-  for (const { queue, limit } of queues) args.push(queue, limit)
+  const { types, worker, leaseMs, queues, batches = [] } = request
+  const args: (string | number)[] = [
+    worker,
+    leaseMs,
+    types === null ? '*' : types.length,
+    ...(types ?? []),
+    batches.length,
+  ]
+  for (const { type, max } of batches) args.push(type, max)
+  for (const { queue, limit, ahead = 0 } of queues) args.push(queue, limit, ahead)
   const { value, nowMs } = await redis.write<(string | string[])[]>('claim', 'claim', args, { waits: false })
+  const inBatches = value.pop() as string[]
+  const flow = readStates(value.pop() as string[])
   const settings = value.pop() as string[]
   const waited = value.pop() as string
   const limits = new Map<string, ClaimedJob['queueLimits']>()
   for (let at = 0; at < settings.length; at += 2) limits.set(settings[at]!, queueLimits(settings[at + 1]!))
   const jobs: ClaimedJob[] = []
   for (let at = 0; at < value.length; at += 5) jobs.push(claimedJob(value.slice(at, at + 5) as string[], limits))
-  return { jobs, nowMs, waitedMs: waited === '' ? null : Number(waited) }
+  const claimed = inBatches.length === 0 ? jobs : withBatches(jobs, inBatches)
+  return {
+    jobs: claimed,
+    nowMs,
+    waitedMs: waited === '' ? null : Number(waited),
+    ...(flow.length === 0 ? {} : { flow }),
+  }
+}
+
+function readStates(values: readonly string[]): FlowState[] {
+  const found: FlowState[] = []
+  for (let at = 0; at < values.length; at += 4) {
+    const [queue, more, wait, probed] = values.slice(at, at + 4) as [string, string, string, string]
+    const state = { queue, more: more === '1', waitMs: wait === '' ? null : Number(wait) }
+    found.push(probed === '' ? state : { ...state, probed: [...new Set(probed.split(','))] })
+  }
+  return found
+}
+
+function withBatches(jobs: readonly ClaimedJob[], inBatches: readonly string[]): ClaimedJob[] {
+  const sizes = new Map<string, number>()
+  for (let at = 0; at < inBatches.length; at += 2) sizes.set(longId(inBatches[at]!), Number(inBatches[at + 1]))
+  return jobs.map((job) => {
+    const batch = sizes.get(job.id)
+    return batch === undefined ? job : { ...job, batch }
+  })
 }
 
 function claimedJob(values: readonly string[], limits: ReadonlyMap<string, ClaimedJob['queueLimits']>): ClaimedJob {
   const [id, fence, attempt, crashes, facts] = values as readonly [string, string, string, string, string]
-  const { after: _, onParentDead: __, schedule: ___, ...job } = readFacts(facts)
+  const { after, onParentDead: _, schedule, enqueuedBy, ...job } = readFacts(facts)
   return {
     id: longId(id),
     fence: Number(fence),
@@ -139,5 +198,6 @@ function claimedJob(values: readonly string[], limits: ReadonlyMap<string, Claim
     attempt: Number(attempt),
     crashes: Number(crashes),
     queueLimits: limits.get(job.queue) ?? {},
+    ...originOf({ after, schedule, enqueuedBy }),
   }
 }

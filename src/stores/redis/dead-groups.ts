@@ -2,8 +2,9 @@
 
 import { fingerprint } from '../../core/fingerprint.js'
 import type { DeadGroup, DeadGroupsRequest } from '../../core/operating.js'
+import type { ListRequest } from '../../core/operator-store.js'
 import { type SeenJob, summaryOf } from './get.js'
-import { findPage } from './list.js'
+import { type FoundPage, findPage } from './list.js'
 import type { Redis } from './redis.js'
 
 /** The types and queues of a group come from this many of its jobs. */
@@ -13,8 +14,12 @@ const NAMES_MAX = 5
 const WINDOW = 20_000
 const PORTION = 1_000
 
-export async function deadGroups(
-  redis: Redis,
+export function deadGroups(redis: Redis, request: DeadGroupsRequest): Promise<readonly DeadGroup[]> {
+  return deadGroupsOf((asked) => findPage(redis, asked), request)
+}
+
+export async function deadGroupsOf(
+  find: (request: ListRequest) => Promise<FoundPage>,
   { queue, limit, signal }: DeadGroupsRequest,
 ): Promise<readonly DeadGroup[]> {
   const filter = { states: ['dead'], ...(queue === null ? {} : { queues: [queue] }) } as const
@@ -22,7 +27,7 @@ export async function deadGroups(
   let before: string | null = null
   let looked = 0
   do {
-    const page = await findPage(redis, { filter, limit: PORTION, before, signal })
+    const page = await find({ filter, limit: PORTION, before, signal })
     for (const job of page.jobs) {
       const mark = fingerprint(job.lastAttempt?.error ?? null)
       const known = groups.get(mark)

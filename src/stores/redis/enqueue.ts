@@ -1,30 +1,38 @@
 // Writes new jobs, all or none, and answers for each. ◄── client/group-commit.ts · next: wake.ts
 
+import type { FlowRefusal } from '../../core/flow/views.js'
 import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
 import type { EnqueueRequest } from '../../core/job-store.js'
+import { originOf } from '../../core/origin.js'
 import { tooManyQueues } from '../../core/queue-limit.js'
 import type { ClaimOnEnqueue } from '../../core/reserve.js'
 import { isPlain } from '../../core/reserve.js'
 import { writeFacts } from './facts.js'
 import { longId, shortId } from './ids.js'
-import { refuseFlow } from './lacking.js'
 import { lua } from './lua.js'
 import { queueLimits } from './queues.js'
 import type { Redis } from './redis.js'
 import { stateOfLetter } from './states.js'
 
 /**
- * ARGV: worker, leaseMs, how many of the first jobs to claim, most queues; then for each job: id, queue, when, facts without their time.
+ * ARGV: worker, leaseMs, how many of the first jobs to claim, most queues, '1' to leave blocked jobs to a call of judge (owed.ts) and '2' for
+ * jobs of ticks, or ''; then for each job: id, queue, when, facts without their time.
  * `when` is '' for a plain job, otherwise "<time> <replace wait> <replace most>": the time is <ms>, +<ms> from now or -; - stands for none.
- * Answers with three values for each job: 'created' id state | 'held' id state | 'replaced' id state | 'claimed' id fence | 'orphan' id parent;
+ * Answers with three values for each job: 'refused' id why | 'created' id state | 'held' id state | 'replaced' id state | 'claimed' id fence | 'orphan' id parent;
  * then the settings of the queue that jobs were claimed from, or ''.
  */
 export const ENQUEUE: string = lua`
-local function addJob(work, spec, facts, isBlocked, runAt)
+local function newJob(work, spec, facts)
   local job = parseFacts({ id = spec.id }, facts)
   job.fence, job.attempt, job.crashes, job.flags, job.reason, job.worker = 0, 0, 0, '', '-', ''
-  work.jobs[spec.id], work.f[spec.id], work.facts[spec.id] = job, facts, facts
+  work.jobs[spec.id] = job
+  setFacts(work, spec.id, held.begin(work, job, facts))
   work.newIds[#work.newIds + 1] = spec.id
+  return job
+end
+
+local function addJob(work, spec, facts, isBlocked, runAt)
+  local job = newJob(work, spec, facts)
   takeKey(work, job)
   if isBlocked then
     job.state, job.at = 'B', runAt
@@ -47,8 +55,7 @@ end
 -- A job that waits takes the payload, version, tags and trace of a new one.
 local function replacePayload(work, job, spec, wait, most)
   local kept = string.match(work.f[job.id], '^([^\t]*\t)')
-  local facts = kept .. string.match(spec.rest, '^[^\t]*\t(.*)$')
-  work.f[job.id], work.facts[job.id] = facts, facts
+  setFacts(work, job.id, kept .. string.match(spec.rest, '^[^\t]*\t(.*)$'))
   -- One that became ready meanwhile, or waits for a retry, keeps its time.
   if not job.at or (job.state ~= 'S' and job.state ~= 'B') then return end
   local runAt = work.t + wait
@@ -78,10 +85,9 @@ local function replaceHolder(work, holder, spec, facts, wait, most)
   local created, kind, queue, priority, key, ttl, rest =
     string.match(facts, '^(%d+) (%S+) (%S+) (%S+) %S+ (%S+) (%S+) (.*)$')
   local linked = table.concat({ created, kind, queue, priority, 'r' .. current.id, key, ttl, rest }, ' ')
-  local job = parseFacts({ id = spec.id }, linked)
-  job.fence, job.attempt, job.crashes, job.flags, job.reason, job.worker = 0, 0, 0, '', '-', ''
-  work.jobs[spec.id], work.f[spec.id], work.facts[spec.id] = job, linked, linked
-  work.newIds[#work.newIds + 1] = spec.id
+  local refused = held.refusal(work, parseFacts({ id = spec.id }, linked), false)
+  if refused then return { 'refused', spec.id, refused } end
+  local job = newJob(work, spec, linked)
   job.state, job.at = 'B', wait > 0 and work.t + math.min(wait, most or wait) or nil
   put(work, job)
   setKey(work, job.queue, job.key, { id = holder.id, expires = holder.expires, following = job.id })
@@ -94,6 +100,10 @@ local function writeJob(work, spec)
   if stateOf(work, spec.id) then return { 'created', spec.id } end
   local facts = text(work.t) .. ' ' .. spec.rest
   if spec.when == '' then
+    -- A tick is never too many: its schedule could not try again.
+    local mayBeFull = queueOf(work, spec.queue).flow ~= '' and not spec.isTick
+    local refused = mayBeFull and held.refusal(work, parseFacts({ id = spec.id }, facts), true)
+    if refused then return { 'refused', spec.id, refused } end
     addJob(work, spec, facts, false, nil)
     return { 'created', spec.id }
   end
@@ -105,8 +115,11 @@ local function writeJob(work, spec)
     return wait and replaceHolder(work, holder, spec, facts, wait, most) or { 'held', holder.id }
   end
   for _, parent in ipairs(parentsOf(sketch)) do
-    if not stateOf(work, parent) then return { 'orphan', spec.id, parent } end
+    if not shards.parentState(work, parent) then return { 'orphan', spec.id, parent } end
   end
+  local isReadyNow = time == '-' and #parentsOf(sketch) == 0 and (wait or 0) == 0 and not spec.isTick
+  local refused = held.refusal(work, sketch, isReadyNow)
+  if refused then return { 'refused', spec.id, refused } end
   local runAt = timeOf(work, time)
   if wait and wait > 0 then runAt = work.t + math.min(wait, most or wait) end
   addJob(work, spec, facts, #parentsOf(sketch) > 0, runAt)
@@ -114,7 +127,7 @@ local function writeJob(work, spec)
 end
 
 -- Writes jobs and lets those go on whose parents have finished. Answers for each of the specs, in order.
-local function writeJobs(work, specs)
+local function writeJobs(work, specs, isLeft)
   local ids, answers, byId, candidates = {}, {}, {}, {}
   for i, spec in ipairs(specs) do ids[i] = spec.id end
   load(work, 's', ids)
@@ -127,7 +140,7 @@ local function writeJobs(work, specs)
     if spec.when ~= '' then candidates[spec.id] = true end
   end
   -- A job may come after others of its batch, so none goes on before all are written.
-  goOn(work, candidates)
+  if not isLeft then goOn(work, candidates) end
   return answers
 end
 
@@ -154,23 +167,26 @@ end
 
 writes('enqueue', {}, function(work, args)
   local worker, leaseMs, claimCount, queuesMax = args[3], tonumber(args[4]), tonumber(args[5]), tonumber(args[6])
-  local specs = readSpecs(args, 7)
+  local specs = readSpecs(args, 8)
+  for _, spec in ipairs(specs) do spec.isTick = args[7] == '2' end
   openQueues(work, specs, queuesMax)
   local ids, fresh = {}, {}
   for i, spec in ipairs(specs) do ids[i] = spec.id end
   load(work, 's', ids)
   load(work, 'f', ids)
   for i = 1, math.min(claimCount, #specs) do fresh[i] = not stateOf(work, specs[i].id) end
-  local answers = writeJobs(work, specs)
+  local answers = writeJobs(work, specs, args[7] == '1')
   placeNew(work, work.newIds)
   local flat, taken, settings = {}, 0, ''
   for i, answer in ipairs(answers) do
     local kind, id, detail = answer[1], answer[2], answer[3]
     local job = fresh[i] and kind == 'created' and jobOf(work, id)
-    if job and job.state == 'Q' and not queueOf(work, job.queue).isPaused then
+    local queue = job and queueOf(work, job.queue)
+    -- Limits are kept by claims alone.
+    if job and job.state == 'Q' and not queue.isPaused and queue.flow == '' then
       lease(work, job, worker, leaseMs)
-      kind, detail, taken, settings = 'claimed', text(job.fence), taken + 1, queueOf(work, job.queue).settings
-    elseif kind ~= 'orphan' then
+      kind, detail, taken, settings = 'claimed', text(job.fence), taken + 1, queue.settings
+    elseif kind ~= 'orphan' and kind ~= 'refused' then
       -- A key that lasts for a time can outlive its job; only finished ones are pruned.
       detail = stateOf(work, id) or 'F'
     end
@@ -183,6 +199,9 @@ writes('enqueue', {}, function(work, args)
 end)
 `
 
+/** '1': jobs that come after others are judged later. '2': the jobs are those of ticks. */
+export type EnqueueMode = '' | '1' | '2'
+
 export interface Enqueueing {
   readonly redis: Redis
   readonly queuesMax: number
@@ -191,11 +210,10 @@ export interface Enqueueing {
 export async function enqueue(
   { redis, queuesMax }: Enqueueing,
   jobs: readonly NewJob[],
-  { claim }: Pick<EnqueueRequest, 'claim'>,
+  { claim, mode = '' }: Pick<EnqueueRequest, 'claim'> & { readonly mode?: EnqueueMode },
 ): Promise<readonly Enqueued[]> {
   if (jobs.length === 0) return []
-  refuseFlow(jobs)
-  const args = [claim?.worker ?? '', claim?.leaseMs ?? 0, claim?.count ?? 0, queuesMax]
+  const args = [claim?.worker ?? '', claim?.leaseMs ?? 0, claim?.count ?? 0, queuesMax, mode]
   for (const job of jobs) args.push(...jobArgs(job))
   const reply = await redis.write<string[]>('enqueue', 'enqueue', args, { isEnqueue: true }).catch((error: unknown) => {
     throw redis.refusal(error) === 'HFQUEUES'
@@ -235,6 +253,7 @@ function answerOf(
   { kind, id, detail }: Answer,
   { claim, settings, nowMs }: { claim: ClaimOnEnqueue | undefined; settings: string; nowMs: number },
 ): Enqueued {
+  if (kind === 'refused') return { id, refused: readRefusal(job, detail) }
   if (kind === 'orphan') return { id, unknownParent: longId(detail) }
   if (kind === 'claimed' && claim !== undefined) {
     return { id, created: true, state: 'running', claimed: claimedJob(job, Number(detail), settings, nowMs) }
@@ -244,10 +263,26 @@ function answerOf(
   return { id, created: kind === 'created', state }
 }
 
+/** Why flow control refuses a job: held.ts has the words. */
+function readRefusal({ queue, flow }: NewJob, detail: string): FlowRefusal {
+  const [code, first, onFull] = detail.split(' ') as [FlowRefusal['code'], string, 'reject' | 'wait']
+  switch (code) {
+    case 'limit_unknown':
+      return { code, limit: first }
+    case 'too_many_tracks':
+      return { code, max: Number(first) }
+    case 'queue_full':
+      return { code, queue, maxDepth: Number(first), onFull }
+    case 'group_full':
+      return { code, queue, group: flow?.group ?? '', maxDepth: Number(first), onFull }
+  }
+}
+
 function claimedJob(job: NewJob, fence: number, settings: string, nowMs: number): ClaimedJob {
   const { id, queue, type, payload, version, priority, limits, idempotencyKey, tags, trace } = job
   return {
     ...{ id, fence, queue, type, payload, version, priority, attempt: 1, crashes: 0, createdAtMs: nowMs, limits },
     ...{ queueLimits: queueLimits(settings), idempotencyKey, tags, trace },
+    ...originOf(job),
   }
 }

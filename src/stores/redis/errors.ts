@@ -25,8 +25,8 @@ function denied(advice: string): Meaning {
   return { code: 'access_denied', retryable: false, advice }
 }
 
-function refused(advice: string, retryable = false): Meaning {
-  return { code: 'store_refused', retryable, advice }
+function refused(advice: string): Meaning {
+  return { code: 'store_refused', retryable: false, advice }
 }
 
 const BY_WORD: Readonly<Record<string, Meaning>> = {
@@ -38,20 +38,20 @@ const BY_WORD: Readonly<Record<string, Meaning>> = {
   BUSY: unavailable('another script has run for long: see SCRIPT KILL and FUNCTION KILL'),
   NOREPLICAS: unavailable('min-replicas-to-write is not met: bring a replica back; nothing was written'),
   MISCONF: unavailable('the server cannot write to its disk: free some space and see its log; nothing was written'),
+  // Not to be repeated: it lasts until somebody acts, and the caller of an enqueue must learn of it now.
   OOM: refused(
     'maxmemory is reached: raise it, or let workers finish jobs and retention drop them; nothing was written',
-    true,
   ),
   NOAUTH: denied('put user and password into the URL: redis://user:password@host:6379'),
   WRONGPASS: denied('check user and password'),
   NOPERM: denied('the ACL user lacks a command or a key pattern: docs/redis.md has the rule it needs'),
   DENIED: denied('the server is in protected mode: give it a password, or bind it to an address of its own'),
   WRONGTYPE: refused(
-    'a key under our prefix holds something else: another program uses it; parts of the call may have been written',
+    'a key under our prefix holds something else: another program uses it, so give Holdfast a prefix of its own; nothing was written',
   ),
-  MOVED: clustered(),
-  ASK: clustered(),
-  CROSSSLOT: clustered(),
+  MOVED: clustered('this is a node of a Redis Cluster: write redis+cluster:// with the addresses of its nodes'),
+  ASK: unavailable('its slot is being moved to another node; the call was not run, and is safe to repeat'),
+  CROSSSLOT: clustered('this is a node of a Redis Cluster: write redis+cluster:// with the addresses of its nodes'),
   HFMISSING: {
     code: 'schema_missing',
     retryable: false,
@@ -65,12 +65,8 @@ const BY_WORD: Readonly<Record<string, Meaning>> = {
   },
 }
 
-function clustered(): Meaning {
-  return {
-    code: 'unsupported',
-    retryable: false,
-    advice: 'this is a node of a Redis Cluster, which this version does not support: connect to a server on its own',
-  }
+function clustered(advice: string): Meaning {
+  return { code: 'unsupported', retryable: false, advice }
 }
 
 const WORD = /^-?([A-Z][A-Z0-9]+)\b/
@@ -86,9 +82,7 @@ function meaningOf(word: string | null, thrown: unknown): Meaning {
   if (word === null) return UNAVAILABLE
   // What the ACL forbids inside a function has no word of its own.
   if (/^ERR The user executing the script can't/.test(serverError(thrown) ?? '')) {
-    return denied(
-      'the ACL user lacks a command, a key pattern or a channel: docs/redis.md has the rule it needs; parts of the call may have been written',
-    )
+    return denied('the ACL user lacks a command, a key pattern or a channel: docs/redis.md has the rule it needs')
   }
   return (
     BY_WORD[word] ??

@@ -1,6 +1,7 @@
 // Lists leases that have run out. ◄── upkeep/rescue.ts
 
 import type { Expired, ExpiredJob } from '../../core/upkeep-store.js'
+import type { Epochs } from './epochs.js'
 import { readHead } from './facts.js'
 import { longId } from './ids.js'
 import { lua } from './lua.js'
@@ -10,7 +11,6 @@ import type { Redis } from './redis.js'
 /**
  * expired: ARGV limit. Answers with six values for each job: id, "<fence> <attempt> <crashes> <begun>", worker, leased until, head of its
  * facts, settings of its queue.
- * epoch: ARGV the server's replication id. Answers with how long that one has been known, in ms.
  */
 export const EXPIRED: string = lua`
 reads('expired', function(work, args)
@@ -28,35 +28,19 @@ reads('expired', function(work, args)
   end
   return answer
 end)
-
-writes('epoch', { 'allow-oom' }, function(work, args)
-  local known = redis.call('HMGET', work.b .. 'meta', 'replid', 'since')
-  if known[1] == args[3] then return text(math.max(0, work.t - known[2])) end
-  setField(work, 'meta', 'replid', args[3])
-  setField(work, 'meta', 'since', work.t)
-  return '0'
-end)
 `
 
-export async function expired(redis: Redis, limit: number): Promise<Expired> {
-  const [{ value, nowMs }, upMs] = await Promise.all([
-    redis.read<string[]>('upkeep', 'expired', [limit]),
-    upMsOf(redis),
-  ])
-  const jobs: ExpiredJob[] = []
-  for (let at = 0; at < value.length; at += 6) jobs.push(expiredJob(value.slice(at, at + 6), nowMs))
-  return { jobs, nowMs, upMs }
+export async function expired(redis: Redis, limit: number, epochs: Epochs): Promise<Expired> {
+  const found = await expiredLeases(redis, limit)
+  return { ...found, upMs: await epochs.upMs(redis, found.nowMs) }
 }
 
-/**
- * How long the store has been up. A replica that was promoted has been up for long itself, but the leases it has were extended on another
- * server, perhaps later than it knows. Its replication id is new then, as after a restart.
- */
-async function upMsOf(redis: Redis): Promise<number> {
-  const info = await redis.info('upkeep')
-  const { value } = await redis.write<string>('upkeep', 'epoch', [info.get('master_replid') ?? ''])
-  const serverMs = Number(info.get('uptime_in_seconds') ?? 0) * 1_000
-  return Math.min(serverMs, Number(value))
+/** The leases that have run out, those that ran out first first. */
+export async function expiredLeases(redis: Redis, limit: number): Promise<Omit<Expired, 'upMs'>> {
+  const { value, nowMs } = await redis.read<string[]>('upkeep', 'expired', [limit])
+  const jobs: ExpiredJob[] = []
+  for (let at = 0; at < value.length; at += 6) jobs.push(expiredJob(value.slice(at, at + 6), nowMs))
+  return { jobs, nowMs }
 }
 
 function expiredJob(values: readonly string[], nowMs: number): ExpiredJob {
@@ -69,12 +53,13 @@ function expiredJob(values: readonly string[], nowMs: number): ExpiredJob {
     string,
   ]
   const [fence, attempt, crashes, begun] = counts.split(' ').map(Number) as [number, number, number, number]
-  const { queue, type, createdAtMs, limits, idempotencyKey } = readHead(head)
+  const { queue, type, createdAtMs, limits, idempotencyKey, flow } = readHead(head)
   return {
     ...{ id: longId(id), fence, queue, type, worker, attempt, crashes, createdAtMs },
     expiredMs: nowMs - Number(until),
     // Workers only say that they begin a job that crashed before; of any other it must be assumed.
     started: crashes === 0 || begun === 1,
     ...{ limits, queueLimits: queueLimits(settings), idempotencyKey },
+    ...(flow === undefined ? {} : { flow }),
   }
 }

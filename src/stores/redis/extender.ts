@@ -1,21 +1,31 @@
-// What the heartbeat thread loads: one connection that extends leases, whatever the main thread is doing.
+// What the heartbeat thread loads: connections that extend leases, whatever the main thread is doing.
 
 import type { Lease } from '../../core/job.js'
 import type { Extension } from '../../core/job-store.js'
-import { extend } from './extend.js'
+import { openNetwork } from './network.js'
 import { Redis, type RedisSettings } from './redis.js'
+import { ShardLeases } from './shards/leases.js'
+import { baseOf } from './tags.js'
 
 /** What the thread receives. */
-export type ExtenderSettings = Omit<RedisSettings, 'clock'>
+export interface ExtenderSettings extends Omit<RedisSettings, 'clock' | 'base'> {
+  readonly prefix: string
+  readonly shards: number
+}
 
-/** Opens the connection when it is first needed. */
-export async function openExtender(settings: ExtenderSettings): Promise<{
+/** Opens connections when they are first needed. */
+export async function openExtender({ prefix, shards, ...settings }: ExtenderSettings): Promise<{
   extend(leases: readonly Lease[], leaseMs: number): Promise<Extension>
   close(): Promise<void>
 }> {
-  const redis = new Redis({ ...settings, clock: null })
-  return {
-    extend: (leases, leaseMs) => extend(redis, leases, leaseMs),
-    close: () => redis.close(),
-  }
+  const network = openNetwork(settings.url, settings.connectMs)
+  const all = Array.from({ length: shards }, (_, shard) => {
+    const sharing = shards === 1 ? {} : { sharing: { line: 0, onOwed: () => {} } }
+    return new Redis(
+      { ...settings, base: baseOf(prefix, shard), clock: null },
+      { route: network.route(shard), ...sharing },
+    )
+  })
+  const leases = new ShardLeases(all)
+  return { extend: (held, leaseMs) => leases.extend(held, leaseMs), close: () => network.close() }
 }

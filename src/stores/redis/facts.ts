@@ -2,6 +2,7 @@
 
 import type { IdempotencyKey, NewJob } from '../../core/job.js'
 import type { JobLimits } from '../../core/limits.js'
+import { readFlow, writeFlow } from './held.js'
 import { longId, shortId } from './ids.js'
 
 /** The schedule and tick that made a job. */
@@ -23,6 +24,8 @@ export interface Facts
     | 'onParentDead'
     | 'tags'
     | 'trace'
+    | 'enqueuedBy'
+    | 'flow'
   > {
   readonly createdAtMs: number
   readonly limits: JobLimits
@@ -33,6 +36,7 @@ export interface Facts
 interface Options {
   readonly limits?: JobLimits
   readonly schedule?: MadeBy
+  readonly enqueuedBy?: string
 }
 
 /** What a newer payload replaces as well. */
@@ -49,7 +53,7 @@ export function writeFacts(job: NewJob, schedule: MadeBy | null): string {
   // Whether a job without parents would run after a dead one does not matter, but it is shown.
   const links = parents === '-' && onParentDead === 'run' ? 'r' : parents
   const key = idempotencyKey === null ? '-' : keyText(idempotencyKey.key)
-  return `${type} ${queue} ${priority} ${links} ${key} ${idempotencyKey?.ttlMs ?? '-'} ${optionsOf(job, schedule)}\n${payload}`
+  return `${type} ${queue} ${priority} ${links} ${key} ${idempotencyKey?.ttlMs ?? '-'} ${writeFlow(job.flow)}${optionsOf(job, schedule)}\n${payload}`
 }
 
 /** A key as it stands in facts and in keys:<queue>: JSON without blanks. */
@@ -57,10 +61,11 @@ export function keyText(key: string): string {
   return JSON.stringify(key).replaceAll(' ', '\\u0020')
 }
 
-function optionsOf({ version, limits, tags, trace }: NewJob, schedule: MadeBy | null): string {
+function optionsOf({ version, limits, tags, trace, enqueuedBy }: NewJob, schedule: MadeBy | null): string {
   const options: Options = {
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(schedule === null ? {} : { schedule }),
+    ...(enqueuedBy === undefined ? {} : { enqueuedBy }),
   }
   const replaceable: Replaceable = {
     ...(version === 1 ? {} : { version }),
@@ -90,6 +95,7 @@ export function readHead(head: string): Omit<Facts, 'payload'> {
     ...[string, string, string, string, string, string, string],
     ...string[],
   ]
+  const flow = rest[0]?.startsWith('@') ? readFlow([rest[0].slice(1), ...rest.splice(0, 4).slice(1)]) : undefined
   const [text, replaced] = rest.join(' ').split('\t')
   const options: Options & Replaceable = { ...parseUnlessEmpty(text), ...parseUnlessEmpty(replaced) }
   const idempotencyKey: IdempotencyKey | null =
@@ -107,5 +113,7 @@ export function readHead(head: string): Omit<Facts, 'payload'> {
     tags: options.tags ?? [],
     trace: options.trace ?? null,
     schedule: options.schedule ?? null,
+    ...(flow === undefined ? {} : { flow }),
+    ...(options.enqueuedBy === undefined ? {} : { enqueuedBy: options.enqueuedBy }),
   }
 }

@@ -18,11 +18,12 @@ import { stateOfLetter } from './states.js'
  */
 export const GET: string = lua`
 local function sevenValues(work, job, wantsPayload)
-  local head, payload = string.match(work.f[job.id], '^([^\n]*)\n(.*)$')
+  local head, payload = string.match(work.f[job.id], '^([^\n]*)'), ''
+  if wantsPayload then payload = string.match(wholeFacts(work, job.id), '\n(.*)$') end
   local leasedUntil = job.state == 'R' and redis.call('ZSCORE', work.b .. 'leases', job.id)
   local attempt = hasFlag(job, 'a') and redis.call('LINDEX', work.b .. 'a:' .. job.id, -1)
   return {
-    job.id, head, wantsPayload and payload or '', work.s[job.id] or '', leasedUntil or '', attempt or '',
+    job.id, head, payload, work.s[job.id] or '', leasedUntil or '', attempt or '',
     queueOf(work, job.queue).settings
   }
 end
@@ -161,6 +162,8 @@ export function summaryOf({ id, facts, standing, leasedUntilMs, lastAttempt, que
     after: facts.after,
     onParentDead: facts.onParentDead,
     schedule: facts.schedule === null ? null : { name: facts.schedule.name, tick: new Date(facts.schedule.tickMs) },
+    ...(facts.flow === undefined ? {} : { flow: facts.flow }),
+    ...(facts.enqueuedBy === undefined ? {} : { enqueuedBy: facts.enqueuedBy }),
   }
 }
 

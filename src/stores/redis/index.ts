@@ -1,16 +1,22 @@
-// The Redis store: redis://… and rediss://… (TLS). One file holds one operation, named as in the other stores; library.ts joins their Lua.
+// The Redis store: redis://…, redis+cluster://…, redis+sentinel://…, each also as rediss with TLS. One file holds one operation, named as in
+// the other stores; library.ts joins their Lua. shards/ has what a store of several shards does beside that.
 
+import { randomUUID } from 'node:crypto'
 import { checkChoice, checkWhole } from '../../core/check.js'
 import { HoldfastError, show } from '../../core/errors.js'
+import type { ExtenderSpec } from '../../core/job-store.js'
 import { QUEUES_MAX } from '../../core/operating.js'
 import type { Clock } from '../../core/ports.js'
 import type { Store } from '../../core/store.js'
-import { redactUrl } from '../../core/url.js'
 import type { ExtenderSettings } from './extender.js'
-import { prepare } from './prepare.js'
-import { type Durability, Redis, type RedisSettings } from './redis.js'
+import { type Network, openNetwork } from './network.js'
+import { canHaveFunctions, type Preparation, prepare } from './prepare.js'
+import { type Durability, Redis, type RedisDeps, type RedisSettings, type Report } from './redis.js'
+import { isAway } from './shards/shards.js'
+import { composeShardedStore, openShards } from './shards/store.js'
 import { composeStore } from './store.js'
-import { WakeUps } from './wake.js'
+import { baseOf, SHARDS } from './tags.js'
+import { type WakeSource, WakeUps } from './wake.js'
 
 export type { Durability } from './redis.js'
 
@@ -47,29 +53,82 @@ const REDIS_DEFAULTS = {
   queuesMax: QUEUES_MAX,
 } as const satisfies Required<Omit<RedisOptions, 'clock'>>
 
-/** Connects, looks whether the server can keep jobs, and returns the store. */
+/** Connects, looks whether the servers can keep jobs, and returns the store. */
 export async function redisStore(url: string, options: RedisOptions = {}): Promise<Store> {
-  const { queuesMax, migrate, ...settings } = settingsOf(url, options)
-  const redis: Redis = new Redis(settings, (report) => wakeUps.report(report))
-  const wakeUps = new WakeUps({ channel: `${settings.base}wake`, self: redis.self, open: () => redis.connect() })
+  const { queuesMax, migrate, prefix, ...settings } = settingsOf(url, options)
+  const network = openNetwork(url, settings.connectMs)
   try {
-    await prepare(redis, migrate)
+    const self = randomUUID().slice(0, 8)
+    const first = { ...settings, base: baseOf(prefix, 0), hasFunctions: true }
+    const hasFunctions = await canHaveFunctions(new Redis(first, { route: network.route(0), self }))
+    const open = (shard: number, deps: Partial<RedisDeps> = {}) => {
+      const own = { ...settings, base: baseOf(prefix, shard), hasFunctions }
+      return new Redis(own, { route: network.route(shard), self, ...deps })
+    }
+    const wanted = network.kind === 'cluster' ? SHARDS : 1
+    const preparation = { mayMake: migrate, kind: network.kind, shards: wanted }
+    const shards = await prepare(open(0), { ...preparation, shard: 0 })
+    const { clock: _, ...data } = settings
+    const extender: () => ExtenderSpec = () => {
+      const all = { ...data, prefix, shards, hasFunctions } satisfies ExtenderSettings
+      return { kind: 'redis', module: extenderModule(), data: all }
+    }
+    const wakeUps = new WakeUps({ self, open: () => wakeSources(network, { prefix, shards }) })
+    network.onChange(() => wakeUps.renew())
+    const onReport = (report: Report) => wakeUps.report(report)
+    const common = { wakeUps, extender, queuesMax, close: () => network.close() }
+    if (shards === 1) return composeStore({ redis: open(0, { onReport }), ...common })
+    const parts = openShards(shards, (shard, sharing) => open(shard, { onReport, sharing }))
+    await prepareShards(parts.all, preparation)
+    return composeShardedStore({ ...parts, ...common })
   } catch (error) {
-    await redis.close()
+    await network.close()
     throw error
   }
-  const { clock: _, ...data } = settings
-  return composeStore({
-    redis,
-    wakeUps,
-    extender: () => ({ kind: 'redis', module: extenderModule(), data: data satisfies ExtenderSettings }),
-    queuesMax,
-  })
 }
 
-function settingsOf(url: string, options: RedisOptions): RedisSettings & { queuesMax: number; migrate: boolean } {
+/** Prepares all shards but the first, and each server once. */
+async function prepareShards(
+  all: readonly Redis[],
+  preparation: Omit<Preparation, 'shard' | 'isKnownServer'>,
+): Promise<void> {
+  const addresses = await Promise.all(all.map((redis) => redis.address()))
+  const isFirst = (shard: number) => addresses.indexOf(addresses[shard]!) === shard
+  const prepareShard = (shard: number) => {
+    return prepare(all[shard]!, { ...preparation, shards: all.length, shard, isKnownServer: !isFirst(shard) })
+  }
+  const others = [...all.keys()].slice(1)
+  for (const those of [others.filter(isFirst), others.filter((shard) => !isFirst(shard))]) {
+    for (const prepared of await Promise.allSettled(those.map(prepareShard))) {
+      // One that is away must not keep this process from the others.
+      if (prepared.status === 'rejected' && !isAway(prepared.reason)) throw prepared.reason
+    }
+  }
+}
+
+/** One connection for each server, with the channels of its shards. */
+async function wakeSources(
+  network: Network,
+  { prefix, shards }: { readonly prefix: string; readonly shards: number },
+): Promise<WakeSource[]> {
+  const byAddress = new Map<string, number[]>()
+  for (let shard = 0; shard < shards; shard++) {
+    const address = await network.route(shard).address()
+    byAddress.set(address, [...(byAddress.get(address) ?? []), shard])
+  }
+  return Promise.all(
+    [...byAddress.values()].map(async (those) => ({
+      connection: await network
+        .route(those[0]!)
+        .open()
+        .catch(() => null),
+      channels: those.map((shard) => `${baseOf(prefix, shard)}wake`),
+    })),
+  )
+}
+
+function settingsOf(url: string, options: RedisOptions): Settings {
   const { prefix, clock, ...rest } = { ...REDIS_DEFAULTS, ...options }
-  checkUrl(url)
   if (typeof prefix !== 'string' || !/^[A-Za-z0-9._:-]{0,50}$/.test(prefix)) {
     throw new HoldfastError(
       'invalid_option',
@@ -80,19 +139,17 @@ function settingsOf(url: string, options: RedisOptions): RedisSettings & { queue
   checkWhole('replicas', rest.replicas, 1, 100)
   checkWhole('waitMs', rest.waitMs, 1, rest.deadlineMs)
   checkChoice('durability', rest.durability, ['default', 'replicated', 'fsynced'])
-  return { ...rest, url, base: `${prefix}{hf:0}:`, clock: clock ?? null }
+  return { ...rest, url, prefix, clock: clock ?? null }
+}
+
+interface Settings extends Omit<RedisSettings, 'base' | 'hasFunctions'> {
+  readonly queuesMax: number
+  readonly migrate: boolean
+  readonly prefix: string
 }
 
 /** Modules in a CommonJS bundle have no URL. */
 function extenderModule(): string | null {
   const here = import.meta.url as string | undefined
   return here === undefined ? null : new URL('./extender.js', here).href
-}
-
-function checkUrl(url: string): void {
-  if (/^rediss?:\/\//.test(url) && URL.canParse(url)) return
-  throw new HoldfastError(
-    'invalid_url',
-    `${redactUrl(url)} is not a Redis URL: write redis://user:password@host:6379/0, or rediss:// with TLS`,
-  )
 }

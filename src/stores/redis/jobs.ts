@@ -1,13 +1,14 @@
 // Facts and standings of a job, as the functions read and write them. facts.ts reads and writes the same in Node.
 //
 // Facts are written once: "<created> <type> <queue> <priority> <parents> <key> <ttl> <options>\t<replaceable>\n<payload>", where - stands
-// for none. Parents are c<id>,<id>… or r<id>,…: whether the bad end of one cancels the job or lets it run. The key is JSON text without
-// blanks. Options and replaceable are JSON or empty: the second has what a newer payload brings along.
+// for none. Under flow control there is more behind the ttl (held.ts). Parents are c<id>,<id>… or r<id>,…: whether the bad end of one cancels the job or lets it run. The key is JSON text without
+// blanks. Options and replaceable are JSON or empty: the second has what a newer payload brings along. A long payload is apart in b:<chunk>,
+// and empty here, so that a job that is only looked at does not cost its bytes.
 //
 // A standing is "<state><fence> <attempt> <crashes> <flags> <at> <started> <reason> <worker>". States: B blocked, S scheduled, Q ready,
 // R running, T retrying, F succeeded, D dead, C cancelled. `at` is, after the fence: when it became ready, is due, was claimed or finished.
-// Flags: c cancel asked, b begun, a failed attempts, o logs, x result or progress, y requeues. A job without a standing is ready and was
-// never claimed. A standing stays below 64 bytes, so that its hash stays a listpack.
+// Flags: c cancel asked, b begun, l runs under flow control, a failed attempts, o logs, x result or progress, y requeues. A job without a
+// standing is ready and was never claimed. A standing stays below 64 bytes, so that its hash stays a listpack.
 
 import { lua } from './lua.js'
 
@@ -42,11 +43,36 @@ local function buildStanding(job)
 end
 
 local function parseFacts(job, facts)
-  local created, kind, queue, priority, parents, key, ttl =
-    string.match(facts, '^(%d+) (%S+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) ')
+  local created, kind, queue, priority, parents, key, ttl, mark =
+    string.match(facts, '^(%d+) (%S+) (%S+) (%-?%d+) (%S+) (%S+) (%S+) (.)')
   job.created, job.type, job.queue, job.priority = tonumber(created), kind, queue, tonumber(priority)
   job.parents, job.key, job.ttl = parents, key, ttl
+  if mark == '@' then job.flow = held.flowOf(facts) end
   return job
+end
+
+-- Payloads longer than this are apart from the facts.
+local PAYLOAD_MAX = 512
+
+local function hasPayloadApart(facts) return string.byte(facts, -1) == 10 end
+
+local function setFacts(work, id, facts)
+  local head = string.find(facts, '\n', 1, true)
+  local wasApart = work.f[id] and hasPayloadApart(work.f[id])
+  if #facts - head > PAYLOAD_MAX then
+    work.payloads[id] = string.sub(facts, head + 1)
+    facts = string.sub(facts, 1, head)
+  elseif wasApart then
+    work.payloads[id] = false
+  end
+  work.f[id], work.facts[id] = facts, facts
+end
+
+-- The facts with the payload, wherever it is. They must have been read.
+local function wholeFacts(work, id)
+  local facts = work.f[id]
+  if not hasPayloadApart(facts) then return facts end
+  return facts .. (work.payloads[id] or redis.call('HGET', work.b .. 'b:' .. chunkOf(work, id), id) or 'null')
 end
 
 local function parentsOf(job)

@@ -21,6 +21,8 @@ import { letterOfState } from './states.js'
  * the last of them or '', '1' when there are no more, then seven values (get.ts) for each job in one of the states.
  * holders: ARGV keys, '\n', queues; answers with the ids of the jobs that hold one of the keys.
  * ticks: ARGV limit, schedules; answers with the ids of the jobs of their newest ticks.
+ * groupIds: ARGV most, '1' for ready jobs, '1' for running ones, groups, '\n', queues or none for all; answers with the ids of these groups'
+ * jobs, or with '' alone when there are more.
  * queueCounts: ARGV states, '\n', queues ('' for all together); answers with the sum.
  */
 export const LIST: string = lua`
@@ -95,8 +97,9 @@ reads('page', function(work, args)
     if letters == '' or string.find(letters, letter, 1, true) then
       local job = jobOf(work, id)
       if job then
-        for _, value in ipairs(sevenValues(work, job, wantsPayload)) do answer[#answer + 1] = value end
-        bytes = bytes + #work.f[id]
+        local values = sevenValues(work, job, wantsPayload)
+        for _, value in ipairs(values) do answer[#answer + 1] = value end
+        bytes = bytes + #work.f[id] + #values[3]
         work.f[id] = nil
       end
     end
@@ -135,6 +138,28 @@ reads('ticks', function(work, args)
   return ids
 end)
 
+reads('groupIds', function(work, args)
+  local most, from, names, ids = tonumber(args[3]), 6, {}, {}
+  while args[from] ~= '\n' do
+    names[#names + 1] = args[from]
+    from = from + 1
+  end
+  local queues = slice(args, from + 1)
+  if #queues == 0 then queues = redis.call('ZRANGE', work.b .. 'flowing', 0, -1) end
+  for _, queue in ipairs(queues) do
+    for _, group in ipairs(names) do
+      local places = {}
+      for _, track in ipairs(args[4] == '1' and held.tracks(work, queue) or {}) do places[#places + 1] = placeKey(queue, track, group) end
+      if args[5] == '1' then places[#places + 1] = 'busy:' .. queue .. ' ' .. group end
+      for _, place in ipairs(places) do
+        for _, id in ipairs(redis.call('ZRANGE', work.b .. place, 0, most)) do ids[#ids + 1] = id end
+        if #ids > most then return { '' } end
+      end
+    end
+  end
+  return ids
+end)
+
 reads('queueCounts', function(work, args)
   local states, sum, from = {}, 0, 3
   while args[from] ~= '\n' do
@@ -166,8 +191,15 @@ export interface FoundPage extends Omit<JobPage, 'jobs'> {
 }
 
 /** A page, with the jobs as they are. The limit may be larger than a caller's. */
-export async function findPage(redis: Redis, { filter, limit, before, signal }: ListRequest): Promise<FoundPage> {
-  const next = await portionsOf(redis, filter)
+export async function findPage(redis: Redis, request: ListRequest): Promise<FoundPage> {
+  return pageOf(await portionsOf(redis, request.filter), request)
+}
+
+/** A page of what portions give. */
+export async function pageOf(
+  next: NextPortion,
+  { limit, before, signal }: Omit<ListRequest, 'filter'>,
+): Promise<FoundPage> {
   const jobs: SeenJob[] = []
   let searched = 0
   let at = before
@@ -193,7 +225,14 @@ export async function count(
 ): Promise<CountResult> {
   const counted = await countByQueue(redis, filter)
   if (counted !== null) return { count: Math.min(counted, max), isExact: counted <= max }
-  const next = await portionsOf(redis, filter)
+  return countOf(await portionsOf(redis, filter), { max, signal })
+}
+
+/** How many jobs portions give. */
+export async function countOf(
+  next: NextPortion,
+  { max, signal }: { readonly max: number; readonly signal?: AbortSignal | undefined },
+): Promise<CountResult> {
   const startMs = performance.now()
   let found = 0
   let searched = 0
@@ -213,7 +252,7 @@ export async function count(
 const COUNTED: readonly JobState[] = ['blocked', 'scheduled', 'ready', 'running', 'retrying', 'dead']
 
 /** How many jobs match a filter that names nothing but counted states and whole names of queues; null for any other. */
-async function countByQueue(redis: Redis, { states, queues, ...others }: JobFilter): Promise<number | null> {
+export async function countByQueue(redis: Redis, { states, queues, ...others }: JobFilter): Promise<number | null> {
   const hasOthers = Object.values(others).some((value) => value !== undefined)
   if (hasOthers || states === undefined || states.some((state) => !COUNTED.includes(state))) return null
   if (queues?.some((name) => name.includes('*')) === true) return null
@@ -221,20 +260,23 @@ async function countByQueue(redis: Redis, { states, queues, ...others }: JobFilt
   return (await redis.read<number>('search', 'queueCounts', [...new Set(states), '\n', ...names])).value
 }
 
-interface Portion {
+export interface Portion {
   readonly matching: readonly SeenJob[]
   readonly looked: number
   readonly last: string | null
   readonly isEnd: boolean
 }
 
-/** Gives the jobs that match, in portions below an id. */
-async function portionsOf(
-  redis: Redis,
-  filter: JobFilter,
-): Promise<(before: string | null, count: number) => Promise<Portion>> {
+/** Gives the next jobs that match: of about so many below an id. */
+export type NextPortion = (before: string | null, count: number) => Promise<Portion>
+
+async function portionsOf(redis: Redis, filter: JobFilter): Promise<NextPortion> {
+  return portionsAmong(redis, filter, await knownIds(redis, filter))
+}
+
+/** Gives the jobs that match, in portions below an id. `ids` are those that the filter leads to directly, newest first. */
+export function portionsAmong(redis: Redis, filter: JobFilter, ids: readonly string[] | null): NextPortion {
   const letters = lettersOf(filter)
-  const ids = await knownIds(redis, filter)
   const havePlaces = letters !== '' && [...letters].every((letter) => 'BSTDCR'.includes(letter))
   const source = ids !== null ? 'ids' : havePlaces ? 'states' : 'chunks'
   const wantsPayload = filter.payload === undefined ? '' : '1'
@@ -273,15 +315,27 @@ function lettersOf({ states, notStates = [], reasons, fingerprints }: JobFilter)
 const ALL_STATES: readonly JobState[] = [...COUNTED, 'succeeded', 'cancelled']
 
 /** The ids that a filter leads to directly, newest first; null when it does not. */
-async function knownIds(redis: Redis, { ids, keys, schedules, queues }: JobFilter): Promise<string[] | null> {
+export async function knownIds(redis: Redis, filter: JobFilter): Promise<string[] | null> {
+  const { ids, keys, schedules, queues } = filter
   if (keys !== undefined) return newestFirst(await holdersOf(redis, keys, queues))
   if (ids !== undefined) return newestFirst(ids)
-  if (schedules === undefined) return null
+  if (schedules === undefined) return idsOfGroups(redis, filter)
   const { value } = await redis.read<string[]>('search', 'ticks', [LIST_WINDOW, ...schedules])
   return newestFirst(value.map(longId))
 }
 
-function newestFirst(ids: readonly string[]): string[] {
+/** The jobs of groups that are ready or run; null when others are sought too, or when there are very many. */
+async function idsOfGroups(redis: Redis, { groups, states, queues }: JobFilter): Promise<string[] | null> {
+  const areInPlaces = states?.every((state) => state === 'ready' || state === 'running') === true
+  if (groups === undefined || !areInPlaces) return null
+  const isNamed = queues?.every((name) => !name.includes('*')) === true
+  const flags = (['ready', 'running'] as const).map((state) => (states!.includes(state) ? '1' : ''))
+  const args = [LIST_WINDOW, ...flags, ...groups, '\n', ...(isNamed ? queues! : [])]
+  const { value } = await redis.read<string[]>('search', 'groupIds', args)
+  return value[0] === '' ? null : newestFirst(value.map(longId))
+}
+
+export function newestFirst(ids: readonly string[]): string[] {
   return [...new Set(ids)].sort().reverse()
 }
 

@@ -11,7 +11,7 @@ local LANE = 68719476736
 
 local function laneStart(priority, lane) return ((32767 - priority) * 2 + lane) * LANE end
 
--- Where a ready job is, and its score there. A claim has just read it.
+-- Where a ready job without flow control is, and its score there. A claim has just read it.
 local function placeOf(work, job)
   if job.place then return job.place, job.score end
   local line = 'line:' .. job.queue
@@ -26,14 +26,18 @@ end
 -- Takes a job out of the place of its state. It must be put somewhere before the call ends.
 local function take(work, job)
   withFacts(work, job)
-  if job.state == 'Q' then
+  if job.state == 'Q' and job.flow then
+    held.unhold(work, job)
+  elseif job.state == 'Q' then
     local place = placeOf(work, job)
     setScore(work, place, job.id, false)
     job.place = nil
   elseif job.state == 'R' then
     setScore(work, 'leases', job.id, false)
+    if hasFlag(job, 'l') then held.stop(work, job) end
   elseif job.state == 'S' or job.state == 'T' then
     setScore(work, 'due', job.id, false)
+    if job.flow then held.pauseStarted(work, job, false) end
   elseif job.state == 'B' then
     for _, parent in ipairs(parentsOf(job)) do setMember(work, 'kids:' .. parent, job.id, false) end
   end
@@ -43,7 +47,10 @@ end
 
 -- Puts a job that is in no place into the one of its state.
 local function put(work, job)
-  if job.state == 'S' or job.state == 'T' then setScore(work, 'due', job.id, job.at) end
+  if job.state == 'S' or job.state == 'T' then
+    setScore(work, 'due', job.id, job.at)
+    if job.flow then held.pauseStarted(work, job, true) end
+  end
   if job.state == 'B' then
     for _, parent in ipairs(parentsOf(job)) do setMember(work, 'kids:' .. parent, job.id, true) end
   end
@@ -63,9 +70,10 @@ end
 local function putReady(work, job, lane)
   clearRun(job)
   job.state, job.at = 'Q', work.t
-  setScore(work, 'line:' .. job.queue, job.id, laneStart(job.priority, lane) + nextPosition(work, job.queue))
+  local score = laneStart(job.priority, lane) + nextPosition(work, job.queue)
+  if job.flow then held.hold(work, job, score) else setScore(work, 'line:' .. job.queue, job.id, score) end
   put(work, job)
-  wake(work, job.queue)
+  wake(work, job.queue, job.flow)
 end
 
 -- Lets a taken job wait for a time.
@@ -80,17 +88,19 @@ local function putFinished(work, job, state)
   dropFlag(job, 'c')
   dropFlag(job, 'b')
   job.state, job.at = state, work.t
+  if job.flow and state ~= 'D' then held.use(work, job, -1) end
   freeKey(work, job)
   put(work, job)
 end
 
--- Leases a job to a worker.
-local function lease(work, job, worker, leaseMs)
+-- Leases a job to a worker. Under flow control it takes its slots with the lease.
+local function lease(work, job, worker, leaseMs, hasFlow)
   take(work, job)
   clearRun(job)
   job.state, job.attempt, job.at = 'R', job.attempt + 1, work.t
   job.fence, job.worker = math.max(job.fence + 1, work.t), worker
   setScore(work, 'leases', job.id, work.t + leaseMs)
+  if hasFlow then held.start(work, job) end
   put(work, job)
 end
 `

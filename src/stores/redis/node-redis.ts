@@ -6,17 +6,17 @@ import type { OpenOptions, RedisConnection, Reply } from './port.js'
 
 type Client = ReturnType<typeof createClient>
 
+/** A client that is never connected. */
+let template: Client | null = null
+
 /** Opens a connection. It is never opened again by the driver: the store decides when, and what to repeat. */
 export async function openConnection({ url, connectMs }: OpenOptions): Promise<RedisConnection> {
   const { createClient, ErrorReply } = await loadDriver()
   const socket = { connectTimeout: connectMs, reconnectStrategy: false as const }
-  const client = createClient({
-    url,
-    RESP: 2,
-    disableOfflineQueue: true,
-    disableClientInfo: true,
-    socket,
-  }) as unknown as Client
+  // The driver makes a class with all commands for each URL it has not just seen: 78 of 100 ms of a new store over three masters. A duplicate
+  // has the class of its original.
+  template ??= createClient({ RESP: 2, disableOfflineQueue: true, disableClientInfo: true }) as unknown as Client
+  const client = template.duplicate({ url, socket }) as unknown as Client
   let end = () => {}
   const ended = new Promise<void>((resolve) => {
     end = resolve

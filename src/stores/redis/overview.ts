@@ -1,19 +1,46 @@
 // All queues at a glance.
 
-import { OVERVIEW_QUEUES_MAX, type Overview, type OverviewRequest, type QueueOverview } from '../../core/operating.js'
+import {
+  OVERVIEW_QUEUES_MAX,
+  type Overview,
+  type OverviewRequest,
+  type QueueOverview,
+  type Rates,
+} from '../../core/operating.js'
 import { allQueues, type KnownQueue } from './queues.js'
 import type { Redis } from './redis.js'
 import { ratesOf } from './series.js'
-import { depthsOf } from './stats.js'
+import { type CountedDepth, depthsOf } from './stats.js'
 import { liveWorkers } from './workers.js'
 
-export async function overview(redis: Redis, { queues: asked, offset = 0 }: OverviewRequest): Promise<Overview> {
-  const [known, live] = await Promise.all([allQueues(redis), liveWorkers(redis)])
+/** What the queues of one shard or of several are read by. */
+export interface OverviewSource {
+  readonly home: Redis
+  allQueues(): Promise<KnownQueue[]>
+  depthsOf(names: readonly string[]): Promise<CountedDepth[]>
+  ratesOf(names: readonly string[]): Promise<{ readonly rates: readonly Rates[]; readonly nowMs: number }>
+}
+
+export function overview(redis: Redis, request: OverviewRequest): Promise<Overview> {
+  const source: OverviewSource = {
+    home: redis,
+    allQueues: () => allQueues(redis),
+    depthsOf: (names) => depthsOf(redis, names),
+    ratesOf: (names) => ratesOf(redis, names),
+  }
+  return overviewOf(source, request)
+}
+
+export async function overviewOf(
+  source: OverviewSource,
+  { queues: asked, offset = 0 }: OverviewRequest,
+): Promise<Overview> {
+  const [known, live] = await Promise.all([source.allQueues(), liveWorkers(source.home)])
   const all = byWeight(known, new Set(live.flatMap(({ queues }) => queues)))
   const chosen = asked === undefined ? all : all.filter(({ name }) => asked.includes(name))
   const page = chosen.slice(offset, offset + OVERVIEW_QUEUES_MAX)
   const names = page.map(({ name }) => name)
-  const [depths, { rates, nowMs }] = await Promise.all([depthsOf(redis, names), ratesOf(redis, names)])
+  const [depths, { rates, nowMs }] = await Promise.all([source.depthsOf(names), source.ratesOf(names)])
   const shown = page.map(({ name, paused, settings }, index): QueueOverview => {
     const serving = live.filter((worker) => worker.queues.includes(name))
     return {

@@ -4,7 +4,7 @@ import type { Promotion } from '../../core/upkeep-store.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
 
-/** ARGV: limit. Answers with: how many became ready, how long until the next is due or '', how long the first was due or '', queues. */
+/** ARGV: limit, limit of the list todo. Answers with: how many became ready, how long until the next is due or '', how long the first was due or '', queues. */
 export const PROMOTE: string = lua`
 -- Also at maxmemory: jobs that no worker gets cannot be finished, and nothing would ever be freed.
 writes('promote', { 'allow-oom' }, function(work, args)
@@ -24,7 +24,10 @@ writes('promote', { 'allow-oom' }, function(work, args)
       queues[#queues + 1] = job.queue
     end
   end
-  local todo, candidates = redis.call('LRANGE', work.b .. 'todo', 0, limit - 1), {}
+  -- A queue that was given new settings by a process that died before it had told all groups.
+  local renewed = redis.call('ZRANGE', work.b .. 'renewing', 0, 0)[1]
+  if renewed then held.renew(work, renewed, string.sub(queueOf(work, renewed).renewing or ' ', 2)) end
+  local todo, candidates = redis.call('LRANGE', work.b .. 'todo', 0, tonumber(args[4]) - 1), {}
   for _, id in ipairs(todo) do candidates[id] = true end
   if #todo > 0 then later(work, 'LTRIM', 'todo', #todo, -1) end
   local moved = goOn(work, candidates)
@@ -34,8 +37,8 @@ writes('promote', { 'allow-oom' }, function(work, args)
 end)
 `
 
-export async function promote(redis: Redis, limit: number): Promise<Promotion> {
-  const { value } = await redis.write<[number, string, string, string[]]>('upkeep', 'promote', [limit])
+export async function promote(redis: Redis, limit: number, todoMax: number = limit): Promise<Promotion> {
+  const { value } = await redis.write<[number, string, string, string[]]>('upkeep', 'promote', [limit, todoMax])
   const [promoted, nextDue, late, queues] = value
   return {
     promoted,

@@ -4,7 +4,7 @@
 import { SERIES_KEPT_MS } from '../../core/operating.js'
 import type { Pruned } from '../../core/upkeep-store.js'
 import { lua } from './lua.js'
-import { allQueues } from './queues.js'
+import { allQueues, type KnownQueue } from './queues.js'
 import type { Redis } from './redis.js'
 
 /**
@@ -19,7 +19,6 @@ local TICK_KEPT = 30 * DAY
 local WORKER_KEPT = 600000
 -- Keys, ticks, workers and steps of series that go in one call, of each.
 local ROWS_MAX = 1000
-local ID_CHARACTERS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
 
 -- The time in an id: its first 48 bits.
 local function idTime(id)
@@ -28,13 +27,14 @@ local function idTime(id)
   return ms
 end
 
-local function dropJob(work, chunk, id, job)
+local function dropJob(work, chunk, id, job, hasPayloads)
+  if hasPayloads then work.payloads[id] = false end
   work.facts[id], work.standings[id], work.chunk[id] = false, false, chunk
   if hasFlag(job, 'x') then
     setField(work, 'x:' .. chunk, id .. 'r', false)
     setField(work, 'x:' .. chunk, id .. 'p', false)
   end
-  for flag, key in pairs({ a = 'a:', o = 'o:', y = 'y:' }) do
+  for flag, key in pairs({ a = 'a:', o = 'o:', y = 'y:', k = 'kin:' }) do
     if hasFlag(job, flag) then later(work, 'DEL', key .. id) end
   end
   later(work, 'DEL', 'kids:' .. id)
@@ -57,12 +57,13 @@ local function pruneJobs(work, horizon, chunksMax, days)
     end
     local standings = redis.call('HGETALL', work.b .. 's:' .. chunk)
     left = redis.call('HLEN', work.b .. 'f:' .. chunk)
+    local hasPayloads = redis.call('EXISTS', work.b .. 'b:' .. chunk) == 1
     for s = 1, #standings, 2 do
       local id, job = standings[s], parseStanding({}, standings[s + 1])
       local day = math.floor(idTime(id) / DAY)
       local isOver = job.state == 'F' or job.state == 'C'
       if isOver and (day + 1) * DAY < horizon and job.at < horizon then
-        dropJob(work, chunk, id, job)
+        dropJob(work, chunk, id, job, hasPayloads)
         days[day] = true
         left = left - 1
       end
@@ -118,13 +119,24 @@ local function pruneSeries(work, keptMs)
   return #gone
 end
 
+-- What other shards have reported of jobs that none here comes after any more. A child may be on its way: it comes within seconds.
+function shards.prune(work)
+  local old = redis.call('ZRANGEBYSCORE', work.b .. 'farx', '-inf', text(work.t - WORKER_KEPT), 'LIMIT', 0, ROWS_MAX)
+  for _, parent in ipairs(old) do
+    local isUsed = next(kidsOf(work, parent)) ~= nil
+    setScore(work, 'farx', parent, isUsed and work.t)
+    if not isUsed then setField(work, 'far', parent, false) end
+  end
+end
+
 writes('prune', { 'allow-oom' }, function(work, args)
   local retention, chunksMax, keptMs, days, answer = tonumber(args[3]), tonumber(args[4]), tonumber(args[5]), {}, {}
   local hasMore = pruneJobs(work, work.t - retention, chunksMax, days)
   local keys, ticks, workers = pruneKeys(work), pruneTicks(work), pruneWorkers(work)
-  local steps = pruneSeries(work, keptMs)
-  if math.max(keys, ticks, workers, steps) >= ROWS_MAX then hasMore = true end
-  answer[1], answer[2] = keys + ticks + workers, hasMore and '1' or ''
+  local steps, dropped = pruneSeries(work, keptMs), groups.prune(work, ROWS_MAX)
+  if work.shard then shards.prune(work) end
+  if math.max(keys, ticks, workers, steps, dropped) >= ROWS_MAX then hasMore = true end
+  answer[1], answer[2] = keys + ticks + workers + dropped, hasMore and '1' or ''
   for day in pairs(days) do answer[#answer + 1] = day end
   return answer
 end)
@@ -136,8 +148,15 @@ const DAY_MS = 86_400_000
 
 export async function prune(redis: Redis, retentionMs: number): Promise<Pruned> {
   // Stores drop whole days, and a day holds jobs of all queues, so the longest retention counts for each.
-  const queues = await allQueues(redis)
-  const longest = queues.reduce((most, { settings }) => Math.max(most, settings.retentionMs ?? 0), retentionMs)
+  return pruneShard(redis, longestRetention(await allQueues(redis), retentionMs))
+}
+
+export function longestRetention(queues: readonly KnownQueue[], retentionMs: number): number {
+  return queues.reduce((most, { settings }) => Math.max(most, settings.retentionMs ?? 0), retentionMs)
+}
+
+/** Prunes what is past this retention. */
+export async function pruneShard(redis: Redis, longest: number): Promise<Pruned> {
   const { value } = await redis.write<[number, string, ...number[]]>('upkeep', 'prune', [
     ...[longest, CHUNKS_MAX, SERIES_KEPT_MS],
   ])

@@ -1,14 +1,15 @@
 // Queues: paused, resumed, set, shown. q:<queue> has everything about one, `queues` their names in order.
 
+import { NO_LIMIT } from '../../core/flow/settings.js'
 import type { JobLimits } from '../../core/limits.js'
 import { tooManyQueues } from '../../core/queue-limit.js'
 import type { QueueSettings, QueueView } from '../../core/views.js'
-import { refuseQueueFlow } from './lacking.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
 
 /**
- * pause, resume: ARGV queue, who. setQueue: ARGV queue, settings, who.
+ * pause, resume: ARGV queue, who. setQueue: ARGV queue, settings, who, settings of its own limit or ''. renew: ARGV queue; both answer '1' when
+ *   all groups are under the new settings.
  * openQueues: ARGV who, most of theirs, most of all, names; answers 1, or 0 when there would be too many of theirs.
  * removeQueue: ARGV queue, who; answers with the word.
  * queues: ARGV name to begin after, limit; answers with four values for each: name, paused, settings, created.
@@ -35,16 +36,31 @@ writes('resume', { 'allow-oom' }, function(work, args)
 end)
 
 writes('setQueue', {}, function(work, args)
-  local name, settings, by = args[3], args[4], args[5]
+  local name, settings, by, limit = unpack(args, 3, 6)
   local queue = queueOf(work, name)
   -- Programs set their queues at every start: only what differs is a change.
-  if queue.isKnown and queue.settings == settings then return {} end
+  if queue.isKnown and queue.settings == settings then return '1' end
   local before = queue.isKnown and queue.settings or 'null'
   audit(work, by, 'set queue', '', name, '{"before":' .. before .. ',"after":' .. settings .. '}')
   openQueue(work, name)
   setField(work, 'q:' .. name, 'settings', settings)
+  queue.settings, queue.flowSettings = settings, nil
   wake(work, name)
-  return {}
+  if limit ~= '' then
+    held.mark(work, name, 's')
+    limits.keep(work, 'queue:' .. name, limit, 'operator')
+  elseif queue.flow ~= '' then
+    limits.drop(work, 'queue:' .. name)
+    queue.flow = string.gsub(queue.flow, '[sl]', '')
+    setField(work, 'q:' .. name, 'flow', queue.flow)
+  end
+  return (queue.flow == '' or held.renew(work, name, '')) and '1' or ''
+end)
+
+writes('renew', { 'allow-oom' }, function(work, args)
+  local queue = queueOf(work, args[3])
+  if not queue.renewing then return '1' end
+  return held.renew(work, args[3], string.sub(queue.renewing, 2)) and '1' or ''
 end)
 
 writes('openQueues', {}, function(work, args)
@@ -69,6 +85,7 @@ writes('removeQueue', { 'allow-oom' }, function(work, args)
   local maker = redis.call('HGET', work.b .. 'q:' .. name, 'by')
   if maker then later(work, 'HINCRBY', 'makers', maker, -1) end
   setScore(work, 'queues', name, false)
+  held.remove(work, name)
   later(work, 'DEL', 'q:' .. name)
   audit(work, by, 'remove queue', '', name, '')
   return 'removed'
@@ -100,8 +117,12 @@ export async function resume(redis: Redis, queue: string, by: string): Promise<v
 }
 
 export async function setQueue(redis: Redis, queue: string, settings: QueueSettings, by: string): Promise<void> {
-  refuseQueueFlow(queue, settings)
-  await redis.write('operate', 'setQueue', [queue, JSON.stringify(settings), by])
+  const { concurrency = null, rate = null } = settings.flow ?? {}
+  const limit = settings.flow === undefined ? '' : JSON.stringify({ ...NO_LIMIT, concurrency, rate })
+  const args = [queue, JSON.stringify(settings), by, limit]
+  let { value: isDone } = await redis.write<string>('operate', 'setQueue', args)
+  // A queue in which many jobs wait is told in portions. When this process dies, upkeep goes on.
+  while (isDone !== '1') isDone = (await redis.write<string>('operate', 'renew', [queue])).value
 }
 
 export async function openQueues(

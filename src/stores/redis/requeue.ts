@@ -23,9 +23,11 @@ local function requeueOne(work, id, by)
   job.attempt, job.crashes = 0, 0
   local number = redis.call('LLEN', work.b .. 'y:' .. id) + 1
   addFlag(job, 'y')
+  if job.flow and not groups.keepsPlace(work, job) then setFacts(work, id, held.reorder(work, job, wholeFacts(work, id))) end
   later(work, 'RPUSH', 'y:' .. id, text(work.t) .. ' ' .. by)
   putReady(work, job, NORMAL)
   audit(work, by, 'requeue', id, '', '')
+  if work.shard then shards.oweKids(work, job) end
   return { 'requeued', tostring(number), '' }
 end
 

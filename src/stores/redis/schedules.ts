@@ -1,18 +1,19 @@
 // Schedules: kept, due, and fired. sched:<name> has one, `sched` those that wait for a time by that time, `schedules` all names, and
 // ticks:<name> the recorded ticks. Ticks outlive their schedule, so that one made anew under the same name does not repeat a tick.
 
+import { isTypeLimit } from '../../core/flow/job-flow.js'
+import { limitUnknown } from '../../core/flow/refusals.js'
 import type { ScheduleBound } from '../../core/operator-store.js'
 import type { Schedule, ScheduleView } from '../../core/schedule.js'
 import { SCHEDULES_MAX, tooManySchedules } from '../../core/schedule-limit.js'
 import type { DueSchedules, Fired, FireRequest } from '../../core/upkeep-store.js'
 import { jobArgs } from './enqueue.js'
 import { longId } from './ids.js'
-import { refuseScheduleFlow } from './lacking.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
 
 /**
- * setSchedule: ARGV name, JSON, cron and zone, queue, next, who, most, maker or '', most of theirs, overlap; answers with the six values of a schedule.
+ * setSchedule: ARGV name, JSON, cron and zone, queue, next, who, most, maker or '', most of theirs, overlap, limits that must be there; answers with the six values of a schedule.
  * removeSchedule: ARGV name, who. pauseSchedule: ARGV name, who. resumeSchedule: ARGV name, next, who. Each answers 1 or 0.
  * due: answers with name, queue and time of each that is due. dueAfter: ARGV place; answers with the time of the one there, or ''.
  * schedules: ARGV names, or none for all; answers with six values each: name, JSON, paused, next or '', last or '', id of the last job or ''.
@@ -54,6 +55,9 @@ end
 
 writes('setSchedule', {}, function(work, args)
   local name, json, times, queue, due, by, max, maker, most, overlap = unpack(args, 3, 12)
+  for i = 13, #args do
+    if not limits.of(work, args[i]) then error({ err = 'HFLIMIT ' .. args[i] }) end
+  end
   local schedule = scheduleOf(work, name)
   if not schedule then
     if redis.call('ZCARD', work.b .. 'schedules') >= tonumber(max) then error({ err = 'HFSCHEDULES all' }) end
@@ -188,9 +192,12 @@ export async function setSchedule(
   redis: Redis,
   schedule: Schedule,
   nextAtMs: number,
-  { by, bound }: { readonly by: string; readonly bound: ScheduleBound | undefined },
+  {
+    by,
+    bound,
+    max = SCHEDULES_MAX,
+  }: { readonly by: string; readonly bound: ScheduleBound | undefined; readonly max?: number },
 ): Promise<ScheduleView> {
-  refuseScheduleFlow(schedule)
   const { name, cron, zone, queue } = schedule
   const { maker = '', most = 0 } = bound ?? {}
   const args = [
@@ -200,17 +207,22 @@ export async function setSchedule(
     queue,
     nextAtMs,
     by,
-    SCHEDULES_MAX,
+    max,
     maker,
     most,
     schedule.overlap,
+    ...(schedule.flow?.limits.filter((limit) => !isTypeLimit(limit)) ?? []),
   ]
   try {
     return readSchedules((await redis.write<string[]>('operate', 'setSchedule', args)).value)[0]!
   } catch (error) {
+    if (redis.refusal(error) === 'HFLIMIT') {
+      const limit = /HFLIMIT (\S+)/.exec(String((error as Error).message))?.[1] ?? ''
+      throw limitUnknown(`schedule "${name}" was not set: it`, limit)
+    }
     if (redis.refusal(error) !== 'HFSCHEDULES') throw error
     const isTheirs = String((error as Error).message).includes('HFSCHEDULES theirs')
-    throw tooManySchedules(name, isTheirs ? most : SCHEDULES_MAX, isTheirs)
+    throw tooManySchedules(name, isTheirs ? most : max, isTheirs)
   }
 }
 
@@ -226,18 +238,26 @@ export async function resumeSchedule(redis: Redis, name: string, nextAtMs: numbe
   return (await redis.write<number>('operate', 'resumeSchedule', [name, nextAtMs, by])).value === 1
 }
 
-interface DueSchedule {
+export interface DueSchedule {
   readonly name: string
   readonly queue: string
   readonly nextAtMs: number
 }
 
-export async function due(redis: Redis, limit: number, afterQueue: string): Promise<DueSchedules> {
+/** The schedules whose time has come, by their time. */
+export async function waitingSchedules(
+  redis: Redis,
+): Promise<{ readonly waiting: DueSchedule[]; readonly nowMs: number }> {
   const { value, nowMs } = await redis.read<string[]>('upkeep', 'due', [])
   const waiting: DueSchedule[] = []
   for (let at = 0; at < value.length; at += 3) {
     waiting.push({ name: value[at]!, queue: value[at + 1]!, nextAtMs: Number(value[at + 2]) })
   }
+  return { waiting, nowMs }
+}
+
+export async function due(redis: Redis, limit: number, afterQueue: string): Promise<DueSchedules> {
+  const { waiting, nowMs } = await waitingSchedules(redis)
   const chosen = inTurns(waiting, afterQueue).slice(0, limit)
   const [next, views] = await Promise.all([
     redis.read<string>('upkeep', 'dueAfter', [Math.min(waiting.length, limit)]),
@@ -246,7 +266,7 @@ export async function due(redis: Redis, limit: number, afterQueue: string): Prom
   return { schedules: views, nowMs, nextDueMs: next.value === '' ? null : Math.max(0, Number(next.value) - nowMs) }
 }
 
-async function viewsOf(redis: Redis, chosen: readonly DueSchedule[]): Promise<DueSchedules['schedules']> {
+export async function viewsOf(redis: Redis, chosen: readonly DueSchedule[]): Promise<DueSchedules['schedules']> {
   const names = chosen.map(({ name }) => name)
   const { value } = await redis.read<string[]>('upkeep', 'schedules', names)
   const byName = new Map(readSchedules(value).map((view) => [view.name, view]))
@@ -257,7 +277,7 @@ async function viewsOf(redis: Redis, chosen: readonly DueSchedule[]): Promise<Du
 }
 
 /** The first of each queue, then the second of each, and so on. */
-function inTurns(waiting: readonly DueSchedule[], afterQueue: string): DueSchedule[] {
+export function inTurns(waiting: readonly DueSchedule[], afterQueue: string): DueSchedule[] {
   const turns = new Map<string, number>()
   return waiting
     .map((schedule) => {

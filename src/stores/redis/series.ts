@@ -12,7 +12,7 @@ import {
 import { seriesSteps } from '../../core/series.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
-import { readDepth } from './stats.js'
+import { addDepths, type CountedDepth, readDepth } from './stats.js'
 
 /**
  * tally: ARGV step in ms, then queue, part, number. sample: ARGV step in ms; answers 1 when this call took it.
@@ -87,17 +87,44 @@ interface Bucket {
   readonly depth: SeriesPoint['depth']
 }
 
-export async function series(redis: Redis, { queue, sinceMs, stepMs }: SeriesRequest): Promise<readonly SeriesPoint[]> {
-  const { nowMs } = await redis.read('look', 'now', [])
+/** `shards` are those to look at: all, or that of the queue. */
+export async function series(
+  shards: readonly Redis[],
+  { queue, sinceMs, stepMs }: SeriesRequest,
+): Promise<readonly SeriesPoint[]> {
+  const { nowMs } = await shards[0]!.read('look', 'now', [])
   const steps = seriesSteps({ sinceMs, stepMs }, nowMs)
   const first = steps[0] ?? nowMs
-  const { value: known } = await redis.read<string[]>('look', 'steps', [first, nowMs])
-  const buckets = await readBuckets(redis, queue ?? '', known)
+  const found = await Promise.all(
+    shards.map(async (redis) => {
+      const { value: known } = await redis.read<string[]>('look', 'steps', [first, nowMs])
+      return readBuckets(redis, queue ?? '', known)
+    }),
+  )
+  const buckets = found.length === 1 ? found[0]! : together(found.flat())
   return steps.map((atMs): SeriesPoint => {
     const within = buckets.filter((bucket) => bucket.atMs >= atMs && bucket.atMs < atMs + stepMs)
     const depth = within.filter((bucket) => bucket.depth !== null).at(-1)?.depth ?? null
     return { at: new Date(atMs), depth, ...addTallies(within) }
   })
+}
+
+/** Those of several shards, each ten seconds as one. */
+function together(all: readonly Bucket[]): Bucket[] {
+  const byTime = new Map<number, Bucket>()
+  for (const { atMs, tally, depth } of all) {
+    const known = byTime.get(atMs)
+    if (known === undefined) byTime.set(atMs, { atMs, tally, depth })
+    else {
+      const depths = [known.depth, depth].filter((each) => each !== null) as CountedDepth[]
+      byTime.set(atMs, {
+        atMs,
+        tally: addTallies([known, { atMs, tally, depth }]),
+        depth: depths.length === 0 ? null : addDepths(depths),
+      })
+    }
+  }
+  return [...byTime.values()].sort((one, other) => one.atMs - other.atMs)
 }
 
 async function readBuckets(redis: Redis, queue: string, steps: readonly string[]): Promise<Bucket[]> {

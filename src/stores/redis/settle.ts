@@ -9,8 +9,9 @@ import type { Purpose, Redis } from './redis.js'
 import { letterOfState, stateOfLetter } from './states.js'
 
 /**
- * ARGV: '1' to settle expired leases only; then for each job: id, fence, queue, head, result or '', error or ''.
- * The head is "<state> <attempt> <crashes> <delay> <ran> <reason> <key>", where - stands for none.
+ * ARGV: '1' to settle expired leases only, and 'f' when jobs under flow control are among them; then for each job: id, fence, queue, head, result or '', error or ''.
+ * The head is "<state> <attempt> <crashes> <delay> <ran> <reason> <key>", where - stands for none. Behind a \n follows what flow control
+ * needs, "<spent> <scope> <how long> <limit>": what the attempt cost, and what is held off.
  * Answers for each job with 'settled' and its state, or 'lost' and ''.
  */
 export const SETTLE: string = lua`
@@ -31,16 +32,24 @@ local function setExtra(work, job, letter, value)
   setField(work, 'x:' .. chunkOf(work, job.id), job.id .. letter, value)
 end
 
+local function settleFlow(work, job, flow)
+  local spent, scope, after, name = string.match(flow, '^\n(%S+) (%S+) (%S+) (%S+)$')
+  if scope ~= '-' then limits.holdOff(work, job, scope, name, work.t + tonumber(after)) end
+  if spent ~= '-' then limits.settleCost(work, job, tonumber(spent)) end
+end
+
 local function endLease(work, job, settled)
-  local state, attempt, crashes, delay, ran, reason, key =
-    string.match(settled.head, '^(%a) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local state, attempt, crashes, delay, ran, reason, key, flow =
+    string.match(settled.head, '^(%a) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
   local started = ran == '-' and job.at or work.t - tonumber(ran)
   if settled.failure ~= '' then addAttempt(work, job, started, settled.failure) end
   if hasFlag(job, 'c') and not isFinished(state) then state = 'C' end
-  if state == 'Q' then withFacts(work, job) end
+  local hasFlow = hasFlag(job, 'l') or flow ~= ''
+  if state == 'Q' or hasFlow then withFacts(work, job) end
   -- The settlement brings what its end needs, so that the payload need not be read.
   if not job.type then job.type, job.queue, job.key, job.ttl = '', settled.queue, key, '-' end
   take(work, job)
+  if hasFlow then held.free(work, job) end
   job.attempt, job.crashes = tonumber(attempt), tonumber(crashes)
   if state == 'Q' then
     putReady(work, job, FRONT)
@@ -50,11 +59,23 @@ local function endLease(work, job, settled)
     job.started, job.reason = started, state == 'D' and reason or '-'
     if state ~= 'D' and settled.result ~= '' then setExtra(work, job, 'r', settled.result) end
     putFinished(work, job, state)
+    if state == 'D' then groups.stop(work, job) end
   end
+  if flow ~= '' then settleFlow(work, job, flow) end
+end
+
+-- Under flow control the end of a job needs its facts: those of all are read together.
+local function loadFlow(work, ids)
+  local those = {}
+  for _, id in ipairs(ids) do
+    local job = leasedJob(work, id)
+    if job and hasFlag(job, 'l') then those[#those + 1] = id end
+  end
+  if #those > 0 then load(work, 'f', those) end
 end
 
 writes('settle', { 'allow-oom' }, function(work, args)
-  local onlyExpired, settledJobs, ids = args[3] == '1', {}, {}
+  local onlyExpired, settledJobs, ids = string.sub(args[3], 1, 1) == '1', {}, {}
   for i = 4, #args, 6 do
     ids[#ids + 1] = args[i]
     settledJobs[#settledJobs + 1] = {
@@ -63,6 +84,7 @@ writes('settle', { 'allow-oom' }, function(work, args)
     }
   end
   load(work, 's', ids)
+  if string.sub(args[3], -1) == 'f' then loadFlow(work, ids) end
   local answers, finished = {}, {}
   for _, settled in ipairs(settledJobs) do
     local job, result, state = leasedJob(work, settled.id)
@@ -94,7 +116,7 @@ export async function settle(
   onlyExpired: boolean,
 ): Promise<readonly SettleResult[]> {
   if (jobs.length === 0) return []
-  const args: string[] = [onlyExpired ? '1' : '']
+  const args: string[] = [`${onlyExpired ? '1' : ''}${jobs.some(({ flow }) => flow !== undefined) ? 'f' : ''}`]
   for (const job of jobs) {
     const failure = job.error === null ? '' : JSON.stringify(job.error)
     args.push(shortId(job.id), String(job.fence), job.queue, headOf(job), job.result ?? '', failure)
@@ -107,11 +129,17 @@ export async function settle(
   })
 }
 
-function headOf({ settlement, ranMs, idempotencyKey }: SettledJob): string {
+function headOf({ settlement, ranMs, idempotencyKey, holdOff, spent }: SettledJob): string {
   const { state, attempt, crashes } = settlement
   const delay = 'delayMs' in settlement ? Math.ceil(settlement.delayMs) : '-'
   const reason = 'reason' in settlement ? settlement.reason : '-'
   // A key that lasts for a time outlives its job.
   const key = idempotencyKey === null || idempotencyKey.ttlMs !== null ? '-' : keyText(idempotencyKey.key)
-  return `${letterOfState(state)} ${attempt} ${crashes} ${delay} ${ranMs === null ? '-' : Math.ceil(ranMs)} ${reason} ${key}`
+  return `${letterOfState(state)} ${attempt} ${crashes} ${delay} ${ranMs === null ? '-' : Math.ceil(ranMs)} ${reason} ${key}${flowOf({ holdOff, spent })}`
+}
+
+function flowOf({ holdOff, spent }: Pick<SettledJob, 'holdOff' | 'spent'>): string {
+  if (holdOff === undefined && spent === undefined) return ''
+  const limit = holdOff?.scope === 'limit' ? holdOff.limit : '-'
+  return `\n${spent ?? '-'} ${holdOff?.scope ?? '-'} ${holdOff?.afterMs ?? '-'} ${limit}`
 }

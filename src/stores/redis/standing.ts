@@ -1,6 +1,7 @@
 // What a job's standing depends on.
 
 import type { Standing } from '../../core/operating.js'
+import { readFlowStanding } from './flow-standing.js'
 import { JOB_VALUES, readSeen, summaryOf } from './get.js'
 import { longId, shortId } from './ids.js'
 import { lua } from './lua.js'
@@ -8,11 +9,15 @@ import type { Redis } from './redis.js'
 import { stateOfLetter } from './states.js'
 import { liveWorkers } from './workers.js'
 
-/** ARGV: id. Answers with the seven values of the job, then: '1' when its queue is paused, jobs ahead, id that holds its key or '', and
- *  four values for each parent: id, state, type, queue. Nothing when there is no such job. */
+/** ARGV: id. Answers with the seven values of the job, then: '1' when its queue is paused, jobs ahead, id that holds its key or '', what
+ *  flow-standing.ts says, and four values for each parent: id, state, type, queue. Nothing when there is no such job. */
 export const STANDING: string = lua`
 local function aheadOf(work, job)
   if job.state ~= 'Q' then return 0 end
+  if job.flow then
+    local place = placeKey(job.queue, job.flow.track, job.flow.group)
+    return redis.call('ZCOUNT', work.b .. place, '-inf', '(' .. text(held.scoreOf(work, job)))
+  end
   local _, score = placeOf(work, job)
   local below = '(' .. text(score)
   local ahead = redis.call('ZCOUNT', work.b .. 'line:' .. job.queue, '-inf', below)
@@ -30,6 +35,7 @@ reads('standing', function(work, args)
   values[8] = queueOf(work, job.queue).isPaused and '1' or ''
   values[9] = text(aheadOf(work, job))
   values[10] = holder and holder.id ~= job.id and holder.id or ''
+  values[11] = flowOfJob(work, job)
   for _, id in ipairs(parentsOf(job)) do
     local parent = jobOf(work, id)
     local about = parent and { id, parent.state, parent.type, parent.queue } or { id, '', '', '' }
@@ -42,14 +48,19 @@ end)
 const AHEAD_MAX = 10_000
 const WORKERS_MAX = 50
 
-export async function standing(redis: Redis, id: string): Promise<Standing | null> {
+/** `home` is the shard that knows the workers. */
+export async function standing(redis: Redis, id: string, home: Redis = redis): Promise<Standing | null> {
   const [{ value, nowMs }, live] = await Promise.all([
-    redis.read<string[]>('look', 'standing', [shortId(id)]),
-    liveWorkers(redis),
+    redis.read<unknown[]>('look', 'standing', [shortId(id)]),
+    liveWorkers(home),
   ])
   if (value.length === 0) return null
-  const job = summaryOf(readSeen(value.slice(0, JOB_VALUES)))
-  const [paused, ahead, holder, ...parents] = value.slice(JOB_VALUES) as [string, string, string, ...string[]]
+  const job = summaryOf(readSeen(value.slice(0, JOB_VALUES) as string[]))
+  const [paused, ahead, holder, ofFlow, ...parents] = value.slice(JOB_VALUES) as [
+    ...[string, string, string, unknown[]],
+    ...string[],
+  ]
+  const flow = readFlowStanding(ofFlow, job.flow, nowMs)
   return {
     job,
     queuePaused: paused === '1',
@@ -61,6 +72,7 @@ export async function standing(redis: Redis, id: string): Promise<Standing | nul
       .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(job.type) })),
     keyHeldBy: holder === '' ? null : longId(holder),
     nowMs,
+    ...(flow === null ? {} : { flow }),
   }
 }
 

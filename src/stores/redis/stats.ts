@@ -32,8 +32,12 @@ local function depthOf(work, name)
   local depth = {}
   for i, value in ipairs(redis.call('HMGET', work.b .. 'q:' .. name, unpack(QUEUE_COUNTS))) do depth[i] = tonumber(value or 0) end
   depth[7] = 0
+  for _, track in ipairs(depth[3] > 0 and held.tracks(work, name) or {}) do
+    local first = redis.call('ZRANGE', work.b .. 'held:' .. name .. ' ' .. track, 0, 0, 'WITHSCORES')[2]
+    if first then depth[7] = math.max(depth[7], work.t - first) end
+  end
   if depth[3] > 0 then
-    depth[7] = oldestIn(work, 'line:' .. name)
+    depth[7] = math.max(depth[7], oldestIn(work, 'line:' .. name))
     for _, kind in ipairs(redis.call('SMEMBERS', work.b .. 'parked:' .. name)) do
       depth[7] = math.max(depth[7], oldestIn(work, parkOf(name, kind)))
     end
@@ -100,17 +104,23 @@ export function readDepth(values: readonly number[]): CountedDepth {
 
 export async function stats(redis: Redis, queue: string | null): Promise<QueueStats> {
   const names = queue === null ? (await allQueues(redis)).map(({ name }) => name) : [queue]
-  const [depths, { value: attempts }] = await Promise.all([
-    depthsOf(redis, names),
-    redis.read<number[]>('look', 'attempts', [queue ?? '', ATTEMPTS_WINDOW]),
-  ])
+  const [depths, attempts] = await Promise.all([depthsOf(redis, names), attemptsOf(redis, queue, ATTEMPTS_WINDOW)])
+  return statsOf(addDepths(depths), attempts)
+}
+
+/** The attempts of the newest jobs that succeeded or died. */
+export async function attemptsOf(redis: Redis, queue: string | null, window: number): Promise<number[]> {
+  return (await redis.read<number[]>('look', 'attempts', [queue ?? '', window])).value
+}
+
+export function statsOf(depth: CountedDepth, attempts: number[]): QueueStats {
   const sorted = attempts.sort((one, other) => one - other)
-  return { ...addDepths(depths), attemptsP99: sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0, isExact: true }
+  return { ...depth, attemptsP99: sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0, isExact: true }
 }
 
 const EMPTY: CountedDepth = { blocked: 0, scheduled: 0, ready: 0, running: 0, retrying: 0, dead: 0, oldestAgeS: 0 }
 
-function addDepths(depths: readonly CountedDepth[]): CountedDepth {
+export function addDepths(depths: readonly CountedDepth[]): CountedDepth {
   return depths.reduce(
     (sum, each) => ({
       blocked: sum.blocked + each.blocked,

@@ -15,11 +15,16 @@ import { claim } from './claim.js'
 import { deadGroups } from './dead-groups.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
+import { Epochs } from './epochs.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
+import { flowCounts } from './flow-counts.js'
+import { neighbours, stoppedGroups, tracks } from './flow-looks.js'
 import { among, get } from './get.js'
+import { groups, pauseGroup, resumeGroup, setGroup } from './groups.js'
 import { health } from './health.js'
-import { NO_FLOW } from './lacking.js'
+import { NO_KEPT } from './lacking-kept.js'
+import { forceBreaker, limits, observe, removeLimit, setLimit } from './limits.js'
 import { count, list } from './list.js'
 import { note } from './note.js'
 import { overview } from './overview.js'
@@ -40,13 +45,16 @@ import { beat, leave, workers } from './workers.js'
 export interface StoreParts {
   readonly redis: Redis
   readonly wakeUps: WakeUps
+  /** Ends the connections. */
+  readonly close: () => Promise<void>
   readonly extender: () => ExtenderSpec
   /** The most queues. */
   readonly queuesMax: number
 }
 
 /** Puts the operations together. */
-export function composeStore({ redis, wakeUps, extender, queuesMax }: StoreParts): Store {
+export function composeStore({ redis, wakeUps, extender, queuesMax, close }: StoreParts): Store {
+  const epochs = new Epochs()
   return {
     kind: 'redis',
 
@@ -73,7 +81,7 @@ export function composeStore({ redis, wakeUps, extender, queuesMax }: StoreParts
     },
 
     promote: (limit) => promote(redis, Math.min(limit, BATCH_MAX)),
-    expired: (limit) => expired(redis, Math.min(limit, BATCH_MAX)),
+    expired: (limit) => expired(redis, Math.min(limit, BATCH_MAX), epochs),
     due: (limit, afterQueue = '') => due(redis, limit, afterQueue),
     fire: (request) => fire(redis, request, queuesMax),
     prune: ({ retentionMs }) => prune(redis, retentionMs),
@@ -96,7 +104,32 @@ export function composeStore({ redis, wakeUps, extender, queuesMax }: StoreParts
     openQueues: (names, options) => openQueues(redis, names, { ...options, max: queuesMax }),
     removeQueue: (name, by) => removeQueue(redis, name, by),
 
-    ...NO_FLOW,
+    ...NO_KEPT,
+
+    async observe(reports) {
+      checkBatch('observe', reports)
+      return observe(redis, reports)
+    },
+    setLimit: (name, settings, by, origin = 'operator') => setLimit(redis, name, settings, { by, origin }),
+    removeLimit: (name, by) => removeLimit(redis, name, by),
+    limits: () => limits(redis),
+    forceBreaker: (name, forced, by) => forceBreaker(redis, name, forced, by),
+    setGroup: (queue, group, override, by) => setGroup(redis, { queue, group, by }, override),
+    pauseGroup: (queue, group, by) => pauseGroup(redis, queue, group, by),
+    resumeGroup: (queue, group, by) => resumeGroup(redis, queue, group, by),
+    async groups(request) {
+      checkWhole('groups: limit', request.limit, 1, PAGE_MAX)
+      return groups(redis, request)
+    },
+    flowCounts: () => flowCounts(redis),
+    async stoppedGroups(limit) {
+      return stoppedGroups(redis, checkWhole('stoppedGroups: limit', limit, 1, PAGE_MAX))
+    },
+    tracks: (request) => tracks(redis, request),
+    async neighbours(request) {
+      checkWhole('neighbours: limit', request.limit, 1, PAGE_MAX)
+      return neighbours(redis, request)
+    },
 
     setSchedule: (schedule, nextAtMs, by, bound) => setSchedule(redis, schedule, nextAtMs, { by, bound }),
     removeSchedule: (name, by) => removeSchedule(redis, name, by),
@@ -139,7 +172,7 @@ export function composeStore({ redis, wakeUps, extender, queuesMax }: StoreParts
     standing: (id) => standing(redis, id),
     stats: (queue) => stats(redis, queue),
     overview: (request = {}) => overview(redis, request),
-    series: (request) => series(redis, request),
+    series: (request) => series([redis], request),
     async deadGroups(request) {
       checkWhole('deadGroups: limit', request.limit, 1, DEAD_GROUPS_MAX)
       return deadGroups(redis, request)
@@ -161,18 +194,19 @@ export function composeStore({ redis, wakeUps, extender, queuesMax }: StoreParts
     listen: (listener) => wakeUps.listen(listener),
     mute: async (listener, isMuted) => wakeUps.mute(listener, isMuted),
     extender,
+    reportTo: (emit) => epochs.reportTo(emit),
     async close() {
       wakeUps.close()
-      await redis.close()
+      await close()
     },
   }
 }
 
-function checkBatch(call: string, list: readonly unknown[]): void {
+export function checkBatch(call: string, list: readonly unknown[]): void {
   checkWhole(`${call}: the number of jobs`, list.length, 0, BATCH_MAX)
 }
 
-function refuseTx(tx: Queryable | undefined): void {
+export function refuseTx(tx: Queryable | undefined): void {
   if (tx === undefined) return
   throw new HoldfastError(
     'unsupported',

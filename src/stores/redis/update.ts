@@ -12,9 +12,8 @@ import { stateOfLetter } from './states.js'
 export const UPDATE: string = lua`
 -- Writes the facts with another priority and payload.
 local function rewrite(work, job, priority, payload)
-  local before, queue, after, old = string.match(work.f[job.id], '^(%d+ %S+) (%S+) %S+ ([^\n]*)\n(.*)$')
-  local facts = before .. ' ' .. queue .. ' ' .. priority .. ' ' .. after .. '\n' .. (payload ~= '' and payload or old)
-  work.f[job.id], work.facts[job.id] = facts, facts
+  local before, queue, after, old = string.match(wholeFacts(work, job.id), '^(%d+ %S+) (%S+) %S+ ([^\n]*)\n(.*)$')
+  setFacts(work, job.id, before .. ' ' .. queue .. ' ' .. priority .. ' ' .. after .. '\n' .. (payload ~= '' and payload or old))
 end
 
 writes('update', {}, function(work, args)
@@ -23,8 +22,13 @@ writes('update', {}, function(work, args)
   if not job then return { 'missing', '' } end
   if isFinished(job.state) or job.state == 'R' then return { 'refused', job.state } end
   local place, score
-  if job.state == 'Q' then place, score = placeOf(work, job) end
+  if job.state == 'Q' and job.flow then
+    score = held.scoreOf(work, job)
+  elseif job.state == 'Q' then
+    place, score = placeOf(work, job)
+  end
   take(work, job)
+  held.free(work, job)
   priority = priority == '' and job.priority or tonumber(priority)
   if priority ~= job.priority or payload ~= '' then rewrite(work, job, priority, payload) end
   job.priority = priority
@@ -39,7 +43,10 @@ writes('update', {}, function(work, args)
     job.at = work.t
   end
   -- Lane and position stay.
-  if job.state == 'Q' then setScore(work, place, id, laneStart(priority, 0) + score % (2 * LANE)) end
+  if job.state == 'Q' then
+    local newScore = laneStart(priority, 0) + score % (2 * LANE)
+    if job.flow then held.hold(work, job, newScore) else setScore(work, place, id, newScore) end
+  end
   put(work, job)
   audit(work, by, 'update', id, '', details)
   return { 'updated', job.state }

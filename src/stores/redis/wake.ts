@@ -2,7 +2,7 @@
 // may be lost: then a poll finds the job a little later. ◄── enqueue.ts · next: worker/fetcher.ts
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { StoreListener } from '../../core/job-store.js'
+import type { StoreListener } from '../../core/store-listener.js'
 import { longId } from './ids.js'
 import type { RedisConnection } from './port.js'
 import type { Report } from './redis.js'
@@ -12,10 +12,16 @@ const AGAIN_MS = 250
 const AGAIN_MS_MAX = 5_000
 
 export interface WakeOptions {
-  readonly channel: string
   /** The name of this store: what it publishes itself its listeners know already. */
   readonly self: string
-  readonly open: () => Promise<RedisConnection>
+  /** Opens the connections that messages come from, with the channels of each. */
+  readonly open: () => Promise<readonly WakeSource[]>
+}
+
+export interface WakeSource {
+  /** Null when it could not be opened now. */
+  readonly connection: RedisConnection | null
+  readonly channels: readonly string[]
 }
 
 /** Gives wake-ups to the listeners of this process. */
@@ -24,7 +30,8 @@ export class WakeUps {
   readonly #listeners = new Set<StoreListener>()
   readonly #muted = new Set<StoreListener>()
   readonly #closing = new AbortController()
-  #connection: RedisConnection | null = null
+  #connections: readonly RedisConnection[] = []
+  #isWhole = false
   #receiving: Promise<void> | null = null
   /** Resolves with the first subscription that holds. */
   #subscribed: () => void = () => {}
@@ -60,32 +67,49 @@ export class WakeUps {
 
   /** Resolves when messages of other processes are received. For tests. */
   subscribed(): Promise<void> {
-    if (this.#connection?.isOpen === true) return Promise.resolve()
+    if (this.#isWhole) return Promise.resolve()
     return new Promise((resolve) => {
       this.#subscribed = resolve
     })
+  }
+
+  /** Begins anew: the channels may be on other servers now. */
+  renew(): void {
+    for (const connection of this.#connections) connection.destroy()
   }
 
   async #receive(): Promise<void> {
     let waitMs = AGAIN_MS
     while (!this.#closing.signal.aborted) {
       try {
-        const connection = await this.#options.open()
-        if (this.#closing.signal.aborted) return connection.destroy()
-        this.#connection = connection
-        await connection.subscribe(this.#options.channel, (message) => this.#received(message))
-        waitMs = AGAIN_MS
-        this.#subscribed()
-        await connection.ended
+        const sources = await this.#options.open()
+        this.#connections = sources.flatMap(({ connection }) => connection ?? [])
+        if (this.#closing.signal.aborted) return this.renew()
+        await Promise.all(sources.flatMap((source) => this.#subscribe(source)))
+        const isWhole = this.#connections.length === sources.length
+        if (isWhole) {
+          waitMs = AGAIN_MS
+          this.#isWhole = true
+          this.#subscribed()
+        }
+        const again = isWhole ? [] : [sleep(AGAIN_MS_MAX, undefined, { ref: false, signal: this.#closing.signal })]
+        await Promise.race([...this.#connections.map(({ ended }) => ended), ...again])
       } catch {
         // Without wake-ups workers poll. The next try comes soon.
       }
-      this.#connection = null
+      this.#isWhole = false
+      this.renew()
+      this.#connections = []
       await sleep(waitMs * (0.5 + Math.random()), undefined, { ref: false, signal: this.#closing.signal }).catch(
         () => {},
       )
       waitMs = Math.min(waitMs * 2, AGAIN_MS_MAX)
     }
+  }
+
+  #subscribe({ connection, channels }: WakeSource): Promise<void>[] {
+    if (connection === null) return []
+    return channels.map((channel) => connection.subscribe(channel, (message) => this.#received(message)))
   }
 
   #received(message: string): void {
@@ -108,6 +132,6 @@ export class WakeUps {
   close(): void {
     this.#closing.abort()
     this.#listeners.clear()
-    this.#connection?.destroy()
+    this.renew()
   }
 }

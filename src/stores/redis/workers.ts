@@ -1,6 +1,6 @@
 // The workers that are alive: `workers` has when each was seen, `beats` what it said.
 
-import { WORKER_LIVE_MS } from '../../core/operating.js'
+import { isLiveAfter } from '../../core/operating.js'
 import type { WorkerBeat, WorkerView } from '../../core/views.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
@@ -47,7 +47,7 @@ export async function workers(redis: Redis): Promise<readonly WorkerView[]> {
 /** Those that were seen a moment ago. */
 export async function liveWorkers(redis: Redis): Promise<readonly WorkerView[]> {
   const { workers, nowMs } = await readWorkers(redis)
-  return workers.filter((worker) => nowMs - worker.seenAt.getTime() <= WORKER_LIVE_MS)
+  return workers.filter((worker) => isLiveAfter(nowMs - worker.seenAt.getTime(), worker))
 }
 
 async function readWorkers(redis: Redis): Promise<{ readonly workers: WorkerView[]; readonly nowMs: number }> {

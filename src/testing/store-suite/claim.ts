@@ -3,7 +3,7 @@
 import { BATCH_MAX, type Claim } from '../../core/job-store.js'
 import type { Store } from '../../core/store.js'
 import type { Facts } from './context.js'
-import { keyed, LEASE_MS, newJob, newJobs, OPERATOR, QUEUE, released, START_MS, WORKER } from './samples.js'
+import { keyed, LEASE_MS, newJob, newJobs, OPERATOR, QUEUE, released, START_MS, succeeded, WORKER } from './samples.js'
 import { claimIds, claimJob, claimJobs, codeOf, enqueueJob, jobIn, startJob, stateOf } from './steps.js'
 
 const REQUEST = { types: null, worker: WORKER, leaseMs: LEASE_MS } as const
@@ -13,6 +13,20 @@ const choosing: Facts = {
     const { id } = await startJob(store)
 
     expect(await stateOf(store, id)).toBe('running')
+  },
+
+  'a claimed job says where it comes from, and a plain one carries nothing for that': async ({ store, expect }) => {
+    const [plain, child] = newJobs(2)
+    const next = newJob({ after: [plain!.id], enqueuedBy: plain!.id })
+    await store.enqueue([plain!, { ...child!, enqueuedBy: plain!.id }, next])
+    const [first, second] = await claimJobs(store)
+    await store.settle([succeeded(first!)])
+    const third = await claimJob(store)
+
+    expect(first!.origin).toBe(undefined)
+    expect(second!.origin).toEqual({ after: [], schedule: null, enqueuedBy: plain!.id })
+    expect(third.origin).toEqual({ after: [plain!.id], schedule: null, enqueuedBy: plain!.id })
+    expect(await store.get(next.id)).toMatchObject({ enqueuedBy: plain!.id })
   },
 
   'a claimed job is not claimed again': async ({ store, expect }) => {

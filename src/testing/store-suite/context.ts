@@ -17,7 +17,7 @@ export interface Expectation {
 export type Expect = (value: unknown) => Expectation
 
 /** Parts of the contract that a store may lack. */
-export type Capability = 'flow' | 'replace'
+export type Capability = 'flow' | 'replace' | 'kept'
 
 /** What runs the suite: a test runner's two functions, and how to open the store in question. */
 export interface SuiteContext {

@@ -46,6 +46,52 @@ export const flowTurnFacts: Facts = {
     expect(flood! <= 30).toBe(true)
   },
 
+  'a claim ahead takes at most one turn of each group': async ({ store, expect }) => {
+    await store.enqueue([...groupJobs(50, 'flood'), ...groupJobs(3, 'a'), ...groupJobs(3, 'b')])
+
+    const { jobs, state } = await claimFlow(store, { limit: 20, ahead: 19 })
+
+    expect(perGroup(jobs)).toEqual({ flood: 1, a: 1, b: 1 })
+    expect(state.more).toBe(true)
+  },
+
+  'what is claimed ahead makes no turn longer': async ({ store, expect }) => {
+    await store.enqueue([...groupJobs(50, 'flood'), ...groupJobs(50, 'other')])
+
+    const { jobs } = await claimFlow(store, { limit: 30, ahead: 24 })
+
+    expect(perGroup(jobs)).toEqual({ flood: 3, other: 3 })
+  },
+
+  'a claim ahead goes on until what is not ahead was taken': async ({ store, expect }) => {
+    await store.enqueue([...groupJobs(50, 'flood'), ...groupJobs(1, 'a'), ...groupJobs(1, 'b')])
+
+    const { jobs, state } = await claimFlow(store, { limit: 40, ahead: 30 })
+
+    // Turns of four, and then the rest of ten by the flood.
+    expect(perGroup(jobs)).toEqual({ flood: 8, a: 1, b: 1 })
+    expect(state.more).toBe(true)
+  },
+
+  'groups of one job at a time are claimed ahead, as many as there are': async ({ store, expect }) => {
+    await setFlow(store, { groups: { concurrency: 1 } })
+    await store.enqueue(Array.from({ length: 12 }, (_, index) => groupJobs(2, `g${index}`)).flat())
+
+    const first = await claimFlow(store, { limit: 10, ahead: 10 })
+    const second = await claimFlow(store, { limit: 10, ahead: 10 })
+
+    expect([first.jobs.length, second.jobs.length]).toEqual([10, 2])
+    expect([first.state.more, second.state.more]).toEqual([true, false])
+  },
+
+  'plain jobs of a limited queue are claimed ahead as any others': async ({ store, expect }) => {
+    await setFlow(store, { concurrency: 30 })
+    await store.enqueue(newJobs(40))
+
+    expect((await claimFlow(store, { limit: 20, ahead: 19 })).jobs).toHaveLength(20)
+    expect((await claimFlow(store, { limit: 20, ahead: 19 })).jobs).toHaveLength(10)
+  },
+
   'groups with as many jobs start as many': async ({ store, expect }) => {
     await store.enqueue(['a', 'b', 'c', 'd'].flatMap((group) => groupJobs(100, group)))
 

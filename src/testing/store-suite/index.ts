@@ -7,6 +7,7 @@ import { bulkFacts } from './bulks.js'
 import { cancelFacts } from './cancel.js'
 import { chainStartFacts } from './chain-starts.js'
 import { chainFacts } from './chains.js'
+import { childrenFacts, childrenFlowFacts } from './children.js'
 import { claimFacts } from './claim.js'
 import { claimOnEnqueueFacts } from './claim-on-enqueue.js'
 import { claimOrderFacts } from './claim-order.js'
@@ -37,9 +38,11 @@ import { flowTurnFacts } from './flow-turns.js'
 import { flowWaitFacts } from './flow-waits.js'
 import { getFacts } from './get.js'
 import { hostileFacts } from './hostile-values.js'
+import { keptFacts } from './kept.js'
 import { keyFacts } from './keys.js'
 import { leaseFacts } from './leases.js'
 import { listFacts } from './list.js'
+import { outputFacts } from './output.js'
 import { overviewFacts } from './overview.js'
 import { promoteFacts } from './promote.js'
 import { pruneFacts } from './prune.js'
@@ -53,6 +56,7 @@ import { rescueFacts } from './rescue.js'
 import { scheduleFacts } from './schedules.js'
 import { settleFacts } from './settle.js'
 import { unheldFacts } from './settle-unheld.js'
+import { signalFacts, signalFlowFacts } from './signals.js'
 import { statsFacts } from './stats.js'
 import { updateFacts } from './update.js'
 import { workerFacts } from './workers.js'
@@ -122,4 +126,6 @@ export function storeSuite(context: SuiteContext): void {
   for (const facts of FLOW_FACTS) register(context, facts, 'flow')
   for (const facts of [replaceFacts, replaceLifeFacts]) register(context, facts, 'replace')
   register(context, replaceFlowFacts, 'replace', 'flow')
+  for (const facts of [keptFacts, signalFacts, outputFacts, childrenFacts]) register(context, facts, 'kept')
+  for (const facts of [signalFlowFacts, childrenFlowFacts]) register(context, facts, 'kept', 'flow')
 }

@@ -28,6 +28,7 @@ export async function enqueueEach(store: Store, changes: readonly Partial<NewJob
 export interface ClaimSteps {
   readonly queue?: string
   readonly limit?: number
+  readonly ahead?: number
   readonly types?: readonly string[]
   readonly batches?: readonly ClaimBatch[]
   readonly worker?: string
@@ -36,8 +37,22 @@ export interface ClaimSteps {
 
 /** The claim that these steps ask for. */
 export function claimRequest(steps: ClaimSteps = {}): ClaimRequest {
-  const { queue = QUEUE, limit = BATCH_MAX, types = null, batches = [], worker = WORKER, leaseMs = LEASE_MS } = steps
-  return { queues: [{ queue, limit }], types, worker, leaseMs, ...(batches.length === 0 ? {} : { batches }) }
+  const {
+    queue = QUEUE,
+    limit = BATCH_MAX,
+    ahead,
+    types = null,
+    batches = [],
+    worker = WORKER,
+    leaseMs = LEASE_MS,
+  } = steps
+  return {
+    queues: [{ queue, limit, ...(ahead === undefined ? {} : { ahead }) }],
+    types,
+    worker,
+    leaseMs,
+    ...(batches.length === 0 ? {} : { batches }),
+  }
 }
 
 /** Claims from one queue, everything it gives unless a limit is set. */

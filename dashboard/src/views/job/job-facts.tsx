@@ -34,6 +34,9 @@ export function JobFacts({ job }: { readonly job: Job }): ReactNode {
     job.state === 'running' ? fact('Leased until', time(job.leasedUntil)) : null,
     job.tags.length === 0 ? null : fact('Tags', <Tags tags={job.tags} />),
     job.idempotencyKey === null ? null : fact('Idempotency key', <code>{job.idempotencyKey}</code>),
+    job.enqueuedBy === undefined
+      ? null
+      : fact('Enqueued by', <Link href={jobPath(job.enqueuedBy)}>{job.enqueuedBy}</Link>),
     job.schedule === null
       ? null
       : fact('Schedule', <FilterLink filter={`schedule:${quote(job.schedule.name)}`} text={job.schedule.name} />),

@@ -19,6 +19,7 @@ import { JobFacts } from './job-facts.js'
 import { Logs } from './logs.js'
 import { Payload } from './payload.js'
 import { readProgress } from './progress.js'
+import { Steps } from './steps.js'
 import { Timeline } from './timeline-view.js'
 import { ValuePanel } from './value-panel.js'
 
@@ -66,6 +67,7 @@ export function JobPage({ id }: { readonly id: string }): ReactNode {
           {job.state === 'succeeded' || job.result !== null ? (
             <ValuePanel title="Result" value={job.result} redacted={job.redacted} />
           ) : null}
+          <Steps job={job} />
           <Logs logs={job.logs} />
         </div>
         <aside className="job-aside" aria-label="Facts">

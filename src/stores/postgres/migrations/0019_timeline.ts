@@ -12,6 +12,7 @@ CREATE TABLE :schema.timeline (
   since     timestamptz,                      -- when the first process met it; null for the first timeline of all
   lost_from timestamptz,                      -- the last commit that it took over from the timeline before; null when nobody knows
   changes   integer     NOT NULL DEFAULT 0,
+  epoch     uuid        NOT NULL DEFAULT gen_random_uuid(),   -- new with each change: two standbys may be promoted to the same timeline
   CONSTRAINT timeline_is_one_row PRIMARY KEY (one),
   CONSTRAINT timeline_is_the_one CHECK (one)
 );
@@ -20,7 +21,7 @@ CREATE TABLE :schema.timeline (
 ALTER TABLE :schema.workers ADD COLUMN timeline bigint;
 
 -- Records the timeline of this server. It takes no arguments, so that nobody can record another. No row where the server cannot tell.
-CREATE FUNCTION :schema.note_timeline(OUT own_system text, OUT own_timeline bigint, OUT recorded bigint, OUT since_ms float8, OUT is_changed boolean)
+CREATE FUNCTION :schema.note_timeline(OUT own_system text, OUT own_timeline bigint, OUT recorded bigint, OUT since_ms float8, OUT is_changed boolean, OUT own_epoch uuid)
   RETURNS SETOF record
   LANGUAGE plpgsql SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp
@@ -43,7 +44,7 @@ BEGIN
     -- Another process may have been first.
     SELECT * INTO before FROM :schema.timeline FOR UPDATE;
     UPDATE :schema.timeline SET system = own_system, timeline = own_timeline, since = clock_timestamp(),
-           lost_from = pg_last_xact_replay_timestamp(), changes = timeline.changes + 1
+           lost_from = pg_last_xact_replay_timestamp(), changes = timeline.changes + 1, epoch = gen_random_uuid()
      WHERE timeline.system <> own_system OR timeline.timeline < own_timeline;
     is_changed := FOUND;
     IF is_changed THEN
@@ -54,7 +55,7 @@ BEGIN
                                 'lostFrom', pg_last_xact_replay_timestamp(), 'lostUntil', clock_timestamp()));
     END IF;
   END IF;
-  SELECT timeline.timeline, extract(epoch FROM clock_timestamp() - timeline.since) * 1000 INTO recorded, since_ms
+  SELECT timeline.timeline, extract(epoch FROM clock_timestamp() - timeline.since) * 1000, timeline.epoch INTO recorded, since_ms, own_epoch
     FROM :schema.timeline;
   RETURN NEXT;
 END
@@ -88,6 +89,8 @@ BEGIN
   DELETE FROM :schema.ready USING :schema.jobs
    WHERE jobs.id = ANY (placed) AND ready.queue = jobs.queue AND ready.priority = jobs.priority AND ready.position = jobs.position
      AND ready.id = jobs.id AND NOT ready.moved AND ready.fence IS NULL;
+  -- One with a time, or whose parents have ended, stands elsewhere in ready.
+  DELETE FROM :schema.ready WHERE ready.id = ANY (placed) AND ready.moved AND ready.fence IS NULL;
   DELETE FROM :schema.scheduled WHERE scheduled.id = ANY (placed) AND scheduled.fence IS NULL;
   DELETE FROM :schema.held WHERE held.id = ANY (placed) AND held.fence IS NULL;
   DELETE FROM :schema.blocked WHERE blocked.id = ANY (placed);

@@ -19,6 +19,13 @@ import { flowGuards } from './0016_flow_guards.js'
 import { keysByNext } from './0017_keys_by_next.js'
 import { claimBatches } from './0018_claim_batches.js'
 import { timeline } from './0019_timeline.js'
+import { kept } from './0020_kept.js'
+import { signals } from './0021_signals.js'
+import { output } from './0022_output.js'
+import { children } from './0023_children.js'
+import { marks } from './0024_marks.js'
+import { claimAhead } from './0025_claim_ahead.js'
+import { enqueueFunction } from './0026_enqueue_function.js'
 import type { Migration } from './migration.js'
 
 /** The migrations this version of the package knows, in order. */
@@ -42,4 +49,11 @@ export const MIGRATIONS: readonly Migration[] = [
   keysByNext,
   claimBatches,
   timeline,
+  kept,
+  signals,
+  output,
+  children,
+  marks,
+  claimAhead,
+  enqueueFunction,
 ]

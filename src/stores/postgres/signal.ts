@@ -1,0 +1,93 @@
+// signal, and settle for jobs that wait for one. migrations/0021_signals.ts says why no signal is missed. ◄── settle.ts
+
+import type { SettledJob } from '../../core/job.js'
+import type { NewSignal, SignalResult } from '../../core/kept/contract.js'
+import { type ParkedFor, SIGNALS_MAX } from '../../core/kept/kept.js'
+import type { JobState } from '../../core/states.js'
+import type { Call, Database, SendTogether } from './database.js'
+import { arrayOf, plainArrayOf, type Row, statement } from './statement.js'
+
+/** A settlement by which a job waits for a signal. */
+type Parked = SettledJob & { readonly wait: ParkedFor }
+
+function isParked(job: SettledJob): job is Parked {
+  return job.wait !== undefined && job.settlement.state === 'scheduled'
+}
+
+/** Sends the statements of a settlement, and around them, in the same commit, what lets jobs wait for a signal. Answers with those that have it. */
+export async function sendWithParked(
+  db: Database,
+  send: SendTogether,
+  jobs: readonly SettledJob[],
+  calls: readonly Call[],
+): Promise<{ readonly answers: readonly Row[][]; readonly woken: readonly SettledJob[] }> {
+  const parked = jobs.filter(isParked)
+  if (parked.length === 0) return { answers: await send(calls), woken: [] }
+  const all = await send([park(db, parked), ...calls, wakeParked(db, parked)])
+  const ids = new Set(all.at(-1)!.map(([id]) => id))
+  return { answers: all.slice(1, -1), woken: parked.filter(({ id }) => ids.has(id)) }
+}
+
+// Before the statement that ends the leases: the rows are locked from here to the commit. A later claim of the job has a larger fence.
+const PARK = statement(
+  'park',
+  `
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+)
+INSERT INTO :schema.waits (id, fence, name, turn, seen, since, until)
+SELECT parked.id, parked.fence, parked.name, parked.turn, parked.seen, moment.now,
+       moment.now + parked.delay_ms * interval '1 millisecond'
+  FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::integer[], $6::integer[], $7::float8[])
+         AS parked (id, fence, name, turn, seen, delay_ms)
+ CROSS JOIN moment
+ CROSS JOIN LATERAL (
+   SELECT FROM :schema.running WHERE running.id = parked.id AND running.fence = parked.fence OFFSET 0
+ ) AS held
+ ORDER BY parked.id
+    ON CONFLICT ON CONSTRAINT waits_one_for_each_job DO UPDATE
+   SET fence = excluded.fence, name = excluded.name, turn = excluded.turn, seen = excluded.seen, until = excluded.until,
+       since = CASE WHEN waits.name = excluded.name AND waits.turn = excluded.turn THEN waits.since ELSE excluded.since END
+ WHERE waits.fence IS NULL OR waits.fence <= excluded.fence`,
+)
+
+const WAKE = statement('wake_parked', 'SELECT job, in_queue FROM :schema.wake_parked($1::timestamptz, $2::uuid[])')
+
+/** What goes before the statement that settles them. */
+function park(db: Database, jobs: readonly Parked[]): Call {
+  return [
+    PARK,
+    [
+      db.now(),
+      plainArrayOf(jobs.map(({ id }) => id)),
+      plainArrayOf(jobs.map(({ fence }) => fence)),
+      arrayOf(jobs.map(({ wait }) => wait.name)),
+      plainArrayOf(jobs.map(({ wait }) => wait.turn)),
+      plainArrayOf(jobs.map(({ wait }) => wait.seen)),
+      plainArrayOf(jobs.map(({ settlement }) => ('delayMs' in settlement ? settlement.delayMs : 0))),
+    ],
+  ]
+}
+
+/** What goes behind it. Answers with those whose signal is there: they are ready. */
+function wakeParked(db: Database, jobs: readonly Parked[]): Call {
+  return [WAKE, [db.now(), plainArrayOf(jobs.map(({ id }) => id))]]
+}
+
+const SIGNAL = statement(
+  'signal',
+  'SELECT result, in_queue FROM :schema.signal_job($1::timestamptz, $2::uuid, $3, $4, $5::json, $6, $7::integer)',
+)
+
+export async function signal(
+  db: Database,
+  { id, key, name, value, by }: NewSignal,
+  onReady: (queue: string) => void,
+): Promise<SignalResult> {
+  const [row] = await db.send('operate', SIGNAL, [db.now(), id, key, name, value, by, SIGNALS_MAX])
+  const [result, queue] = row!
+  if (result === 'missing' || result === 'full') return { id, result }
+  if (result !== 'signalled') return { id, result: 'refused', state: result as JobState }
+  if (queue != null) onReady(queue)
+  return { id, result, woken: queue != null }
+}

@@ -1,0 +1,55 @@
+// The memory store is the specification: the Redis store over a cluster gives the same answer to every operation. Every run begins in another
+// place: queues, chains and schedules of one run are in several shards.
+
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { RedisCluster } from '../../lab/servers/redis-cluster.js'
+import { newMemory } from '../../src/stores/memory/memory.js'
+import { storeOver } from '../../src/stores/memory/store.js'
+import { redisStore } from '../../src/stores/redis/index.js'
+import { manualClock } from '../../src/testing/manual-clock.js'
+import { openRedisCluster } from '../support/redis-cluster.js'
+import { compare, newTally } from './compare.js'
+import { KINDS, operations } from './operations.js'
+
+/** For a longer search, set HOLDFAST_PROPERTY_RUNS. */
+const RUNS = Number(process.env.HOLDFAST_PROPERTY_RUNS ?? 20)
+/** To repeat a search, set HOLDFAST_PROPERTY_SEED to what its report says. */
+const SEED = process.env.HOLDFAST_PROPERTY_SEED
+const TIMEOUT_MS = 60_000 + RUNS * 9_000
+const START_MS = Date.UTC(2026, 0, 15, 12)
+
+let cluster: RedisCluster
+
+beforeAll(async () => {
+  cluster = await openRedisCluster({ replicas: 0 })
+}, 60_000)
+afterAll(() => cluster.close())
+
+describe('Redis store over a cluster', () => {
+  test('answers as the memory store does, over 4,000 random operations', { timeout: TIMEOUT_MS }, async () => {
+    const tally = newTally()
+    const clock = manualClock(START_MS)
+
+    await fc.assert(
+      fc.asyncProperty(operations(200, 230), async (sequence) => {
+        cluster.empty()
+        clock.set(START_MS)
+        const candidate = await redisStore(cluster.url, { clock })
+        const memory = newMemory()
+        const reference = storeOver(memory, clock)
+        await compare({ reference, memory, candidate, clock, tally, lateIds: true }, sequence).finally(() =>
+          candidate.close(),
+        )
+      }),
+      {
+        numRuns: RUNS,
+        interruptAfterTimeLimit: TIMEOUT_MS - 20_000,
+        ...(SEED === undefined ? {} : { seed: Number(SEED) }),
+      },
+    )
+
+    expect(tally.operations).toBeGreaterThanOrEqual(4_000)
+    expect([...tally.kinds.keys()].sort()).toEqual([...KINDS].sort())
+  })
+})
