@@ -34,7 +34,7 @@ const SCALES = {
 } as const
 const PROCESSES = [1, 8]
 const QUICK_GROUPS_MAX = 1_000
-/** So many are drained by one process only: filling the backlog takes longer than draining it. */
+/** This many are drained by one process only: filling the backlog takes longer than draining it. */
 const MANY_GROUPS = 1_000_000
 
 /** Measures and returns the exit code. */

@@ -36,7 +36,7 @@ interface AdaptiveConfig {
 const QUEUE = 'calls'
 const LIMIT = 'provider'
 const SAMPLE_MS = 250
-/** So many jobs wait all the time. */
+/** Jobs that wait all the time. */
 const BACKLOG = 1_000
 const USED_MIN = 0.9
 const REFUSED_MAX = 0.01

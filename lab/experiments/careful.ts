@@ -32,7 +32,7 @@ interface CarefulConfig {
   readonly processes: number
   readonly slots: number
   readonly leaseMs: number
-  /** How often a process is killed, and the fewest kills. New jobs are made until there have been so many. */
+  /** How often a process is killed, and the fewest kills. New jobs are made until that number is reached. */
   readonly killEveryMs: number
   readonly kills: number
   /** How often a reader connects again. */

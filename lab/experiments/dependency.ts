@@ -1,4 +1,4 @@
-// A dependency that jobs call: an HTTP server on this machine that takes so many calls concurrently, needs a time for each, and can be down.
+// A dependency that jobs call: an HTTP server on this machine that takes a number of calls concurrently, needs a time for each, and can be down.
 
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -27,7 +27,7 @@ interface ExactnessConfig {
 
 const QUEUES = ['left', 'right'] as const
 const LOOK_MS = 10
-/** So many jobs of each limit wait in each queue. */
+/** Jobs of each limit that wait in each queue. */
 const BACKLOG = 300
 
 export const exactness: Experiment = defineExperiment<ExactnessConfig>({

@@ -8,7 +8,7 @@ import { pause } from './proof.js'
 
 const QUEUE = 'aged'
 const HIGH = 10
-/** So many of the high ones wait all the time: more than a second's work, so that they do not run out between two looks. */
+/** High ones that wait all the time: more than a second's work, so that they do not run out between two looks. */
 const BACKLOG = 60
 const JOB_MS: readonly [number, number] = [15, 25]
 

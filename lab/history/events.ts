@@ -152,7 +152,7 @@ interface FlowBounds {
 export interface LimitChanged extends FlowChanged, FlowBounds {
   readonly ev: 'limit'
   readonly limit: string
-  /** Null without a breaker. While it is open nothing starts; while it is half open, only so many run as it has probes. */
+  /** Null without a breaker. While it is open nothing starts; while it is half open, only as many run as it has probes. */
   readonly breaker: { readonly position: 'closed' | 'open' | 'half_open'; readonly probes: number } | null
   /** A handler was told to wait: nothing starts before. Null for no such time. */
   readonly notBefore: number | null

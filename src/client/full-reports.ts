@@ -6,7 +6,7 @@ import type { FullRefusal } from '../core/flow/views.js'
 import type { Ports, Timer } from '../core/ports.js'
 
 const EVERY_MS = 10_000
-/** The most queues that are counted apart. Those beyond it are told one by one. */
+/** The most queues that are counted apart. Those beyond it are reported one by one. */
 const QUEUES_MAX = 1_000
 
 interface Counted {

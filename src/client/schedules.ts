@@ -25,7 +25,7 @@ export interface ScheduleOptions<Input = unknown> extends LimitOptions, FlowOpti
   readonly cron?: string
   /** In place of cron: at the multiples of this span since 1970 (UTC), from '1s' to '366d'. */
   readonly every?: Duration
-  /** Each job comes up to this much after its tick, at most '24h': the same delay whoever fires the tick. Default none. */
+  /** Each job comes up to this much after its tick, at most '24h': the same delay in any process that fires the tick. Default none. */
   readonly jitter?: Duration
   /** There are no ticks after this time. Default: there is no end. */
   readonly until?: Date | string

@@ -147,7 +147,7 @@ export type HoldfastEvent =
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }
   | { readonly name: 'loop.blocked'; readonly forMs: number }
-  /** The breaker of a limit opened, because so many failed, or because its probes did. Jobs that name it wait. */
+  /** The breaker of a limit opened, because too many failed, or because its probes did. Jobs that name it wait. */
   | { readonly name: 'breaker.opened'; readonly limit: string; readonly ok: number; readonly failed: number }
   /** The cool-down is over: this process has claimed jobs that try out whether it works again. */
   | { readonly name: 'breaker.probed'; readonly limit: string }

@@ -27,7 +27,7 @@ export interface QuietPart {
   rest(): void
   /** Works as usual again. */
   stir(): void
-  /** Something becomes due in so many milliseconds. */
+  /** Something becomes due in N milliseconds. */
   due?(due: Pick<Pulse, 'nextDueMs' | 'nextTickMs'>): void
   /** It is a long time since upkeep did what can wait. */
   tidy?(): void
@@ -52,7 +52,7 @@ const PULSE_MS: Readonly<Record<IdleMode, readonly [number, number]>> = {
 }
 /** How often what can wait is done all the same: old days are dropped. */
 const TIDY_MS: Readonly<Record<IdleMode, number>> = { look: 30 * 60_000, sleep: 6 * 3_600_000 }
-/** Others are told that this process works unless they were within this time. It must be shorter than STILL_MS. */
+/** Others are notified that this process works unless they were within this time. It must be shorter than STILL_MS. */
 const TOLD_MS = 5_000
 /** A wake-up for a time further away than this is not needed: every process looks by then. */
 const DUE_MS_MAX = 400_000

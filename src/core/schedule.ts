@@ -90,7 +90,7 @@ function caughtUp(policy: CatchUpPolicy, missed: readonly number[], hasFresh: bo
   return hasFresh ? [] : missed.slice(-1)
 }
 
-/** How much later the job of a tick comes: the same whoever fires it, and another for each tick and schedule. */
+/** How much later the job of a tick comes: the same in any process that fires it, and another for each tick and schedule. */
 export function jitterOf(name: string, tickMs: number, jitterMs: number): number {
   // FNV-1a, to spread names and times that differ in one place.
   let hash = 0x811c9dc5

@@ -21,7 +21,7 @@ const SILENT_MS = 2_500
 const READ_MS = 50
 // The same, of a child that has read all it got: its sign of life is overdue.
 const QUIET_MS = 1_500
-// After so many signs of life, one each second, without reading what it was sent it never will: a handler has removed the listeners of its process.
+// After this many signs of life, one each second, without reading what it was sent it never will: a handler has removed the listeners of its process.
 const UNREAD_SIGNS_MAX = 10
 
 export type Why = Extract<HoldfastEvent, { name: 'child.ended' }>['why']

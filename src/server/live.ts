@@ -103,7 +103,7 @@ export class Live {
   ): ReadableStream<Uint8Array> {
     this.#checkRoom(caller, options.address)
     const { names = null, queue = null } = options
-    // Whoever asks for one queue is served as one who may see no other.
+    // A reader who asks for one queue is served like one who may see no other.
     const who = queue === null ? caller : { ...caller, queues: [queue] }
     const stream = new EventStream({
       signal: options.signal,

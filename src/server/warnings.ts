@@ -16,7 +16,7 @@ import { remembered, type StoreFacts } from './store-facts.js'
 const KEPT_MS = 4_000
 const WARNINGS_MAX = 100
 const STOPPED_MAX = 100
-/** So many groups of a queue are reported one by one. */
+/** This many groups of a queue are reported one by one. */
 const STOPPED_SHOWN = 3
 /** A job that has been ready for longer than this is reported. */
 const OLDEST_AGE_S = 300

@@ -132,7 +132,7 @@ export class Fetcher {
     if (wanted !== null) this.#want(wanted)
   }
 
-  /** So many settlements were answered: there is room, and slots of groups and limits are free. */
+  /** N settlements were answered: there is room, and slots of groups and limits are free. */
   flushed(jobs: number): void {
     this.#queues.flow.freed(jobs)
     this.nudge()

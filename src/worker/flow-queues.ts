@@ -26,7 +26,7 @@ export interface FlowQueuesDeps {
   readonly ports: Pick<Ports, 'clock'>
 }
 
-/** How often a queue whose jobs wait is told about. */
+/** How often a queue whose jobs wait is reported. */
 const HELD_EVERY_MS = 10_000
 
 /** The queues of one worker whose claims said that they have flow control. */
@@ -77,7 +77,7 @@ export class FlowQueues {
     if (this.#states.has(queue)) this.#isWoken = true
   }
 
-  /** So many jobs of this worker were settled. If others wait for their slots, and they are many, claims need not keep their pace. */
+  /** N jobs of this worker were settled. If others wait for their slots, and they are many, claims need not keep their pace. */
   freed(jobs: number): void {
     if (this.#isWoken && jobs * IDLE_PART >= this.#deps.settings.concurrency) this.#wantsSlot = true
     this.#isWoken = false

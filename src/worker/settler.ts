@@ -28,7 +28,7 @@ export interface SettlerDeps {
   readonly emit: Emit
   /** The store has answered for this job, or never will: this worker no longer holds its lease. */
   readonly onDone: (held: HeldJob, answer: SettleResult | null) => void
-  /** A batch of so many was answered, and there is room again. */
+  /** A batch of N was answered, and there is room again. */
   readonly onFlushed: (jobs: number) => void
 }
 

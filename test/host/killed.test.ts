@@ -63,7 +63,7 @@ describe('kill -9 of a child', () => {
     await stage.start({ types: ['work'], worker: { concurrency: 12 } })
     const neighbours = await stage.holdfast.enqueueMany(
       'work',
-      // So many and so long that some run whenever the poison does.
+      // Enough, and long enough, that some run whenever the poison does.
       Array.from({ length: 100 }, () => ({ sleepMs: 500 })),
       SOON,
     )

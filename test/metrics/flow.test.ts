@@ -153,7 +153,7 @@ describe('what happens', () => {
     expect(await count('job')).toBe(1)
   })
 
-  test('enqueues to a full queue count, and are told once and then with their number', async () => {
+  test('enqueues to a full queue count, and are reported once and then with their number', async () => {
     const stage = await open()
     const { holdfast, clock, read } = stage
     const events = heard(stage, 'queue.full')
@@ -174,7 +174,7 @@ describe('what happens', () => {
     expect(events).toHaveLength(2)
   })
 
-  test('what a queue refused last is told when the client closes', async () => {
+  test('what a queue refused last is reported when the client closes', async () => {
     const stage = await open()
     const { holdfast } = stage
     const events = heard(stage, 'queue.full')
@@ -191,7 +191,7 @@ describe('what happens', () => {
     ])
   })
 
-  test('an enqueue that waits for room is told as well', async () => {
+  test('an enqueue that waits for room is reported as well', async () => {
     const stage = await open()
     const { holdfast, clock } = stage
     const events = heard(stage, 'queue.full')
@@ -207,7 +207,7 @@ describe('what happens', () => {
     expect(events).toMatchObject([{ queue: 'calls', count: 1 }])
   })
 
-  test('a limit that gives no jobs is told with the reason, and told when it goes on, once each', async () => {
+  test('a limit that gives no jobs is reported with the reason, and again when it goes on, once each', async () => {
     const stage = await open()
     const { holdfast, clock } = stage
     const closed = heard(stage, 'limit.closed')
@@ -228,7 +228,7 @@ describe('what happens', () => {
     expect(closed).toHaveLength(1)
   })
 
-  test('jobs that a claim left waiting for a time are told at most once in ten seconds', async () => {
+  test('jobs that a claim left waiting for a time are reported at most once in ten seconds', async () => {
     const stage = await open()
     const { holdfast, clock } = stage
     const events = heard(stage, 'job.held')

@@ -202,7 +202,7 @@ test('the streams end when the server closes', async () => {
   await expect(following.until('something that never comes')).rejects.toThrow()
 })
 
-test('a follower is told that a limit was set or a breaker moved; one limited to some queues is not', async () => {
+test('a follower receives that a limit was set or a breaker moved; one limited to some queues does not', async () => {
   server = await TestServer.open()
   await server.holdfast.setLimit('bank', { breaker: {} })
   const key = await server.key(['read'], ['mail'])

@@ -27,7 +27,7 @@ interface Piece {
   readonly text: string
 }
 
-/** Reads output until it ends, or until so many pieces have come. */
+/** Reads output until it ends, or until N pieces have come. */
 async function readOutput(
   id: string,
   { lastEventId, most }: { readonly lastEventId?: string; readonly most?: number } = {},

@@ -120,7 +120,7 @@ describe('a worker over HTTP', () => {
     expect([(await server.holdfast.get(first))?.attempt, (await server.holdfast.get(second))?.attempt]).toEqual([0, 0])
   })
 
-  test('a cancel is told with the next extension, and only then a job may be settled as cancelled', async () => {
+  test('a cancel is answered to the next extension, and only then a job may be settled as cancelled', async () => {
     const id = await enqueue()
     const [job] = await claim()
     const early = await post('settle', { jobs: [{ lease: job.lease, outcome: 'cancelled' }] })

@@ -85,7 +85,7 @@ test('a primary that freezes: no job is lost, and none runs again, though no con
   }
 }, 90_000)
 
-test('a second standby that is promoted to the same timeline is told as well', async () => {
+test('a second standby that is promoted to the same timeline hears of its jobs as well', async () => {
   const producer = await open({ upkeep: false })
   await producer.enqueue('work')
   await pair.caughtUp()

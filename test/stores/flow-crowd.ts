@@ -57,7 +57,7 @@ export async function keepUp(store: Store, isOver: () => boolean, onRepaired: (g
   }
 }
 
-/** Enqueues so many jobs, each call until it is answered. */
+/** Enqueues N jobs, each call until it is answered. */
 export async function enqueueSurely(stores: readonly Store[], count: number): Promise<void> {
   for (let index = 0; index < count; ) {
     const batch = Array.from({ length: 25 }, () => someJob(index++))

@@ -62,7 +62,7 @@ async function search(place: Place, bug: FlowBug | null, by: FlowBug['by'], trie
 
 const sound = new Set<string>()
 
-/** What is told by a seed is played again without the bug, once in a process. */
+/** What a seed found is played again without the bug, once in a process. */
 async function expectSound(place: Place, by: FlowBug['by'], number: number): Promise<void> {
   if (sound.has(`${by} ${number}`)) return
   const stores = await PlantedStores.plant(place.url, place.schema, null)

@@ -1,4 +1,4 @@
-// The net beneath flow control, and retention of its rows, on PostgreSQL: what is told, and what is left in the tables.
+// The net beneath flow control, and retention of its rows, on PostgreSQL: what is reported, and what is left in the tables.
 
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -53,7 +53,7 @@ async function countOf(table: string): Promise<number> {
   return (await sql.query(`SELECT count(*)::integer AS count FROM ${table}`)).rows[0].count
 }
 
-test('a group that no claim would look at goes on, is told, counted, and reported by doctor', {
+test('a group that no claim would look at goes on, is counted, and reported by event and doctor', {
   timeout: LATER_MS,
 }, async () => {
   const heard: HoldfastEvent[] = []

@@ -118,7 +118,7 @@ export class PlantedStores {
     this.#originals.push(original)
   }
 
-  /** A store as the process of that number has it, that remembers nothing; `clock` for one whose time is told by the test. Connections are
+  /** A store as the process of that number has it, that remembers nothing; `clock` for one whose time is set by the test. Connections are
    *  opened once for each number. */
   again(clock: Clock | null, number = 0): Store {
     const kept = this.#connections(clock === null ? `real ${number}` : `told ${number}`, clock)

@@ -381,7 +381,7 @@ class Load {
     }
   }
 
-  /** Resolves when so many were accepted. */
+  /** Resolves when N were accepted. */
   async until(count: number): Promise<void> {
     await expect.poll(() => this.accepted.size, { timeout: 40_000, interval: 10 }).toBeGreaterThanOrEqual(count)
   }

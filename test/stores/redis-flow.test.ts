@@ -105,7 +105,7 @@ describe('flow control on Redis', () => {
     expect(kills).toBeGreaterThan(20)
   }, 130_000)
 
-  test('a queue of many jobs that is switched to order gives each group its first job, whoever switches it', async () => {
+  test('a queue of many jobs that is switched to order gives each group its first job, in any process', async () => {
     const store = await redisStore(server.url)
     const jobs = Array.from({ length: 6_000 }, (_, index) =>
       newJob({ queue: 'large', priority: index % 7, flow: { group: `g${index % 3}`, limits: [], cost: 1 } }),

@@ -30,7 +30,7 @@ async function ticksOf(stage: Stage): Promise<string[]> {
 }
 
 describe('jitter', () => {
-  test('the job of a tick waits for a part of the jitter, the same whoever fires it', async () => {
+  test('the job of a tick waits for a part of the jitter, the same in any process that fires it', async () => {
     const runsAt = async () => {
       const stage = openStage()
       await setSchedule(stage, { cron: '0 * * * * jitter 10m' })

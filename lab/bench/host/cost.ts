@@ -1,4 +1,4 @@
-// What a measurement of cost is told, and what it reports.
+// What a measurement of cost is given, and what it reports.
 
 import type { Message } from '../children.js'
 

@@ -5,7 +5,7 @@
 export interface BreakerSettings {
   /** It opens when this part of the outcomes failed, above 0 and up to 1. */
   readonly failures: number
-  /** It judges by the newest outcomes, by so many seconds of them as have at least this many. With fewer it does not judge. */
+  /** It judges by the newest outcomes, by as many seconds of them as it takes to have at least this many. With fewer it does not judge. */
   readonly of: number
   /** How long an outcome counts. */
   readonly withinMs: number

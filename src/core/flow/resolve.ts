@@ -52,7 +52,7 @@ export interface NamedLimitOptions extends Omit<BoundOptions, 'concurrency'> {
 export interface BreakerOptions {
   /** It opens when this part of the outcomes failed, above 0 and up to 1. Default 0.5. */
   readonly failures?: number
-  /** It judges by the newest outcomes: by so many seconds of them as have at least this many. Default 20. */
+  /** It judges by the newest outcomes: by as many seconds of them as it takes to have at least this many. Default 20. */
   readonly of?: number
   /** How long an outcome counts, from a second to an hour. Default 30 s. */
   readonly within?: Duration

@@ -11,7 +11,7 @@ export interface TlsOptions {
   readonly passphrase?: string
   /** The name the server's certificate must have. Default: the host of the URL. */
   readonly servername?: string
-  /** False takes any certificate: then whoever is in between can read and change everything. Default true. */
+  /** False takes any certificate: then anyone in between can read and change everything. Default true. */
   readonly rejectUnauthorized?: boolean
 }
 

@@ -33,7 +33,7 @@ SELECT CASE WHEN $3::json IS NOT NULL THEN :schema.keep_level(same.name, $3::jso
                                       $12::bigint)::text END
   FROM same`,
 )
-/** After so many tries that others were faster at, it takes the lock. */
+/** After this many tries that lost a race, it takes the lock. */
 const TRIES = 4
 
 /** Adds what became of jobs to limits with a breaker or adaptive concurrency. */

@@ -1,5 +1,5 @@
 // What this process was told that the store has accepted, for as long as a failover may lose it: enqueued jobs, claims, settlements and
-// fired ticks. Whoever makes a call keeps its jobs anyway until it is answered; here a reference to them stays for a while longer.
+// fired ticks. The caller keeps its jobs anyway until it is answered; here a reference to them stays for a while longer.
 // ◄── store.ts · next: failover.ts
 
 import type { ClaimedJob, Enqueued, Lease, NewJob, SettledJob } from '../../core/job.js'
@@ -94,7 +94,7 @@ export class FailoverMemory {
     this.#second.jobs += jobs
   }
 
-  /** Jobs were written, and their callers are about to be told so. */
+  /** Jobs were written, and their callers are about to be answered. */
   enqueued(jobs: readonly NewJob[], answers: readonly Enqueued[]): void {
     const areNew = answers.every(isCreated)
     const written = areNew ? jobs : jobs.filter((_, index) => isCreated(answers[index]!))

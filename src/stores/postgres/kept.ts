@@ -15,7 +15,7 @@ import {
 import type { Database, Send } from './database.js'
 import { arrayOf, plainArrayOf, type Row, readDate, readMs, statement } from './statement.js'
 
-// The lock on the lease's row ends with the commit, and whoever ends the lease waits for it: no entry is kept after that. It lets the
+// The lock on the lease's row ends with the commit, and the transaction that ends the lease waits for it: no entry is kept after that. It lets the
 // lease be extended meanwhile.
 const KEEP = statement(
   'keep',

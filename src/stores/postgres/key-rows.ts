@@ -2,7 +2,7 @@
 //
 // A key has the job that holds it, and maybe that job's successor (`next`), which waits until the holder has ended. Nobody waits for the
 // row of a key: a caller's open transaction may have locked it to replace a payload (replace-function.ts). So a settlement that finds it
-// locked leaves it as it is, and whoever reads the row asks whether its jobs are unfinished.
+// locked leaves it as it is, and the reader of the row asks whether its jobs are unfinished.
 
 const isUnfinished = (id: string): string => `(EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = ${id})
               AND NOT EXISTS (SELECT FROM :schema.finished WHERE finished.id = ${id})

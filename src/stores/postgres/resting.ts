@@ -30,7 +30,7 @@ export function resting(
       db.rest(mode === 'sleep' ? [] : ['enqueue', 'claim'])
     },
     stir: () => wakeUps.tell('w'),
-    // Others are told unless they know of an earlier time: then they look, and learn the next.
+    // Others are notified unless they know of an earlier time: then they look, and learn the next.
     announceDue(dueInMs) {
       const nowMs = performance.now()
       if (toldDueMs > nowMs && toldDueMs <= nowMs + dueInMs) return

@@ -150,7 +150,7 @@ export interface RowRule {
 }
 
 // A statement does not see what it writes itself, so a job that it has just written is not there yet: only new jobs get rows.
-// A longer name fits no index on the way of the job, and would stop whoever moves it together with others.
+// A longer name fits no index on the way of the job, and would stop the statement that moves it together with others.
 const isGroupName = (table: string) => `length(${table}.group_name) <= 200`
 const isNewJob = (column: string) => `NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = ${column})`
 const SEES_ALL: RowRule = { right: 'SELECT', using: 'true' }

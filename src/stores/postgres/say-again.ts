@@ -18,7 +18,7 @@ import { oneByOne, settle } from './settle.js'
 import { SETTLED_STATE } from './settled-state.js'
 import { arrayOf, plainArrayOf, statement } from './statement.js'
 
-/** Jobs in one transaction. Whoever else says something again waits for it. */
+/** Jobs in one transaction. Other processes that say something again wait for it. */
 const BATCH = 500
 /** Ids in one look. */
 const LOOK = 5_000
@@ -46,7 +46,7 @@ export async function unknownOf(db: Database, ids: readonly string[]): Promise<R
 /** What became of jobs that were said again. */
 interface JobsAgain {
   readonly written: number
-  /** Those that the server does not take yet: another job has their key and may have ended, or their parent is not there. Whoever
+  /** Those that the server does not take yet: another job has their key and may have ended, or their parent is not there. A caller that
    *  knows that has not said it. */
   readonly left: readonly NewJob[]
 }

@@ -101,7 +101,7 @@ UPDATE :schema.schedules
  WHERE name = $1`,
 )
 
-// The schedule goes on from the latest tick that was fired, whoever says it first.
+// The schedule goes on from the latest tick that was fired, by any process.
 const MOVE_ON_AGAIN = statement(
   'move_schedule_on_again',
   `

@@ -86,7 +86,7 @@ SELECT :schema.open_flow(held.queue)::text
          ORDER BY running.queue) AS held`,
 )
 
-/** Lets the queues of these jobs be told to wait: one that had no flow control has it from now on. */
+/** Makes it possible that the queues of these jobs are paused for a time: one that had no flow control has it from now on. */
 export async function openQueues(db: Database, jobs: readonly SettledJob[], onlyExpired: boolean): Promise<void> {
   const holding = jobs.filter(({ holdOff }) => holdOff?.scope === 'queue')
   if (holding.length === 0) return

@@ -305,7 +305,7 @@ local function takeTurn(look, track, share, amount)
   end
 end
 
--- Takes up to so many jobs of a track, turn by turn, until there is nothing more to take, or what is wanted was taken: the others are ahead.
+-- Takes up to that amount of jobs of a track, turn by turn, until there is nothing more to take, or what is wanted was taken: the others are ahead.
 local function takeFrom(look, track, amount, wanted)
   -- Plain jobs have no groups that could wait for each other.
   local left, ahead = amount, track.isPlain and 0 or amount - wanted

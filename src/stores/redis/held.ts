@@ -295,7 +295,7 @@ function held.refusal(work, job, isReadyNow)
   return ready >= depth and 'group_full ' .. text(depth) .. ' ' .. settings.onFull or nil
 end
 
--- Brings the jobs of a group to the order that its queue asks for, at most so many of them. Returns how many there were.
+-- Brings the jobs of a group to the order that its queue asks for, at most that number of them. Returns how many there were.
 local function reline(work, queue, track, group, most)
   local place, wantsOrder = placeKey(queue, track, group), held.isOrdered(work, queue, group)
   local from, upTo = '-inf', '(0'

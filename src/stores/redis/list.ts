@@ -267,7 +267,7 @@ export interface Portion {
   readonly isEnd: boolean
 }
 
-/** Gives the next jobs that match: of about so many below an id. */
+/** Gives the next jobs that match: of about N below an id. */
 export type NextPortion = (before: string | null, count: number) => Promise<Portion>
 
 async function portionsOf(redis: Redis, filter: JobFilter): Promise<NextPortion> {

@@ -1,5 +1,5 @@
 // What shards owe each other. A store in a cluster keeps its queues in shards that no call spans. What one shard has to tell another it
-// writes into its stream `out`, with the change that causes it: either both are written or neither. Whoever made the call delivers it
+// writes into its stream `out`, with the change that causes it: either both are written or neither. The process that made the call delivers it
 // immediately; if that process dies, upkeep of any other does. Every message may be delivered twice: what a goal knows already changes
 // nothing there.
 //

@@ -35,7 +35,7 @@ export function shardOfName(name: string, shards: number): number {
   return (hash >>> 0) % shards
 }
 
-/** The id with the shard of its job as its last digit, which is random otherwise: whoever knows the id finds the job in one call. */
+/** The id with the shard of its job as its last digit, which is random otherwise: any caller that knows the id finds the job in one call. */
 export function markId(id: string, shard: number): string {
   return id.slice(0, -1) + shard.toString(16)
 }

@@ -115,7 +115,7 @@ local function addTo(work, key, field, n)
   fields[field] = (fields[field] or 0) + n
 end
 
--- In a queue with flow control jobs may wait while others can go, so that one that becomes free must be told.
+-- In a queue with flow control jobs may wait while others can go, so that one that becomes free must be named.
 local function wake(work, name, mustTell)
   if mustTell then work.told[name] = true end
   if work.woken[name] then return end

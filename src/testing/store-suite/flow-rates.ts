@@ -19,7 +19,7 @@ import {
 import { DAY_MS, newJobs, released, retrying, SECOND_MS, START_MS, succeeded } from './samples.js'
 import { claimIds, claimJob, claimJobs, enqueueEach, pruneAll } from './steps.js'
 
-/** How many jobs start in each of so many steps of the clock, each claim taking all it gets. */
+/** How many jobs start in each of N steps of the clock, each claim taking all it gets. */
 async function starts(store: Store, clock: ManualClock, steps: number, stepMs: number): Promise<number[]> {
   const counts: number[] = []
   for (let step = 0; step < steps; step++) {
@@ -30,7 +30,7 @@ async function starts(store: Store, clock: ManualClock, steps: number, stepMs: n
 }
 
 const buckets: Facts = {
-  'a rate starts its burst, then so many in a time': async ({ store, clock, expect }) => {
+  'a rate starts its burst, then its number in each period': async ({ store, clock, expect }) => {
     await setFlow(store, { rate: perSecond(10, 3) })
     await store.enqueue(newJobs(50))
 

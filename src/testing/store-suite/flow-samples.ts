@@ -35,7 +35,7 @@ export function groupJobs(count: number, group: string = GROUP, changes: Partial
   return Array.from({ length: count }, () => newJob({ ...inGroup(group), ...changes }))
 }
 
-/** So many starts in a second, and so many at first. */
+/** Starts in a second, and starts at first. */
 export function perSecond(limit: number, burst: number = limit, counts: Rate['counts'] = 'starts'): Rate {
   return { limit, perMs: 1_000, burst, counts }
 }

@@ -7,7 +7,7 @@ import { claimFlow, groupJobs, inGroup, limitedBy, perGroup, setFlow, setGroup, 
 import { newJobs, succeeded } from './samples.js'
 import { claimJobs, enqueueJob } from './steps.js'
 
-/** Claims and settles until so many jobs have started. */
+/** Claims and settles until N jobs have started. */
 async function runJobs(store: Store, count: number, limit: number): Promise<ClaimedJob[]> {
   const started: ClaimedJob[] = []
   while (started.length < count) {

@@ -1,4 +1,4 @@
-// Adaptive concurrency: the rule itself, and the rule against a model of workers and a provider that takes so many calls concurrently.
+// Adaptive concurrency: the rule itself, and the rule against a model of workers and a provider that takes a number of calls concurrently.
 
 import { describe, expect, test } from 'vitest'
 import { LAWS } from '../../../lab/experiments/adaptive-laws.js'

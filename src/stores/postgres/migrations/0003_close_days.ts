@@ -46,7 +46,7 @@ CREATE TABLE :schema.closing_changes (
   id uuid NOT NULL
 );
 
--- Fired by whoever writes, who has no rights on the table.
+-- Fired by any role that writes, which has no rights on the table.
 CREATE FUNCTION :schema.note_closing_change() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp
@@ -434,7 +434,7 @@ DECLARE
   slice_bytes CONSTANT bigint := 16777216;
   closing :schema.closing_days;
 BEGIN
-  -- One process at a time. A row that only the owner may lock: an advisory lock can be taken by whoever may connect.
+  -- One process at a time. A row that only the owner may lock: an advisory lock can be taken by any role that may connect.
   PERFORM FROM :schema.migrations WHERE number = 3 FOR UPDATE SKIP LOCKED;
   IF NOT FOUND THEN
     RETURN 'busy';

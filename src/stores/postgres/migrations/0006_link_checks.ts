@@ -4,7 +4,7 @@ export const linkChecks: Migration = {
   number: 6,
   name: 'link_checks',
   sql: `-- Jobs whose links must be looked at: a job that was made with parents, or one that has ended and has children. The row is written in the
--- transaction that makes the link or the ending, so whoever sees it sees that too, and looks with a newer snapshot than either side
+-- transaction that makes the link or the ending, so any transaction that sees it sees that too, and looks with a newer snapshot than either side
 -- had. A job may stand here twice, and each row is removed by a look that saw it.
 --
 -- A row with a time is a child's second look. A settlement that began before the child was committed and ends after its first look

@@ -72,7 +72,7 @@ WITH moment AS MATERIALIZED (
    WHERE link_checks.job = ANY (looked_at) AND link_checks.look_at = '-infinity'
      AND (link_checks.job NOT IN (SELECT id FROM stays)) IS TRUE
      AND (link_checks.job NOT IN (SELECT id FROM moved)) IS TRUE
-), over AS (                                                  -- whoever moves on has no look to wait for, and a second one was the last
+), over AS (                                                  -- a look that moves on has no other to wait for, and a second one was the last
   DELETE FROM :schema.link_checks
    WHERE link_checks.job = ANY (ids)
      AND ((link_checks.job IN (SELECT id FROM moved)) IS TRUE

@@ -26,7 +26,7 @@ CREATE INDEX schedules_by_creator ON :schema.schedules (created_by) WHERE create
 CREATE INDEX queues_by_creator ON :schema.queues (created_by) WHERE created_by IS NOT NULL;
 
 -- Who may only enqueue makes queues in the name of their login, and a thousand of them: there may be ten thousand in all, and
--- others need some too. Whoever may end leases is trusted with more.
+-- others need some too. A role that may end leases is trusted with more.
 CREATE FUNCTION :schema.sign_queue() RETURNS trigger
   LANGUAGE plpgsql
   SET search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
 import type { Migration } from './migration.js'
 
-/** Whether whoever calls may set limits themselves, so that nothing they ask for needs a check. */
+/** Whether the calling role may set limits itself, so that nothing it asks for needs a check. */
 const OPERATES = "has_table_privilege(session_user, ':schema.limits', 'INSERT')"
 
 /** Functions that write for roles which have no right to write the tables themselves. */

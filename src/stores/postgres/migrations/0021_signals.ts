@@ -5,7 +5,7 @@ export const signals: Migration = {
   number: 21,
   name: 'signals',
   sql: `-- Signals to jobs, and jobs that wait for one. A job that waits is a row in scheduled, with the end of its patience as its time; its row
--- in waits says for what, if both have the same fence. No signal is missed, and none needs a second look: whoever lets a job wait and whoever
+-- in waits says for what, if both have the same fence. No signal is missed, and none needs a second look: the call that lets a job wait and the one that
 -- sends it a signal first locks the job's row in waits, so the later of the two sees what the earlier has committed.
 CREATE TABLE :schema.signals (
   id    uuid        NOT NULL,

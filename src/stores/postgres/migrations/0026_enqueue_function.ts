@@ -22,7 +22,7 @@ const UNFINISHED = (id: string): string => `EXISTS (SELECT FROM :schema.jobs WHE
 export const enqueueFunction: Migration = {
   number: 26,
   name: 'enqueue_function',
-  sql: `-- Enqueue from SQL: triggers, other languages, psql. The job is part of the caller's transaction. It runs with the rights of whoever calls it,
+  sql: `-- Enqueue from SQL: triggers, other languages, psql. The job is part of the caller's transaction. It runs with the rights of its caller,
 -- which must be those of a producer, and so gives nobody more than the tables do.
 CREATE FUNCTION :schema.enqueue(
     type text, payload json DEFAULT 'null', queue text DEFAULT 'default', priority integer DEFAULT 0,
