@@ -3,17 +3,9 @@
 import { HoldfastError } from '../core/errors.js'
 import type { HeldJob } from './held-job.js'
 import { Keeper, type KeeperPort } from './keeper.js'
-import type { KeptWrites } from './kept-writes.js'
 import { noConnection } from './lookup.js'
 import { ParkedJob } from './outcome.js'
-import type { OutputWrites } from './output-writes.js'
 import type { RunScope } from './run.js'
-
-/** What a worker's jobs keep, on its way to the store. */
-export interface Keeping {
-  readonly kept: KeptWrites
-  readonly output: OutputWrites
-}
 
 /** The keeper of a job in hand, made at its first use. */
 export function keeperOf(held: HeldJob, scope: RunScope): Keeper {
@@ -46,10 +38,10 @@ function keeperPort(held: HeldJob, scope: RunScope): KeeperPort {
       return recalled
     },
     async keep(entry) {
-      if (!(await scope.keeping.kept.keep(held, entry))) throw lost()
+      if (!(await scope.keeping(held.queue).kept.keep(held, entry))) throw lost()
     },
     async write(offset, text) {
-      if (!(await scope.keeping.output.write(held, offset, text))) throw lost()
+      if (!(await scope.keeping(held.queue).output.write(held, offset, text))) throw lost()
     },
     endings: (ids) => scope.store.endings(ids),
     exists: async (id) => (await scope.store.get(id)) !== null,

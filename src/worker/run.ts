@@ -15,7 +15,7 @@ import { RunContext } from './context.js'
 import { callWithJob } from './current-job.js'
 import type { HeldJob } from './held-job.js'
 import type { Isolation, RemoteEnd } from './isolation.js'
-import type { Keeping } from './keeper-port.js'
+import type { KeepingOf } from './keeping.js'
 import { type FlowEnd, heldWith, type LimitReports, settledWith } from './limit-reports.js'
 import { readThrown } from './outcome.js'
 import type { StoreTime } from './store-time.js'
@@ -32,7 +32,7 @@ export interface RunScope {
   /** The connection that the worker was made by; null where there is none, as in tests of the worker alone. */
   readonly holdfast: JobContext['holdfast'] | null
   /** Writes what jobs keep between attempts. */
-  readonly keeping: Keeping
+  readonly keeping: KeepingOf
   /** Counts how jobs that name limits end. */
   readonly limitReports: Pick<LimitReports, 'ended'>
   /** Where isolated handlers run; null when all run in this thread. */

@@ -43,12 +43,11 @@ import { Heartbeat } from './heartbeat.js'
 import type { HeldJob } from './held-job.js'
 import { abortForShutdown, cancelHeld, giveUpStuck, loseCompleting, loseHeld } from './interrupt.js'
 import type { Isolation } from './isolation.js'
-import { KeptWrites } from './kept-writes.js'
+import { keepingOf } from './keeping.js'
 import { LeaseTable } from './lease-table.js'
 import { LifeSign } from './life-sign.js'
 import { LimitReports } from './limit-reports.js'
 import { resolveDrain, resolveWorkerOptions, type WorkerOptions, type WorkerSettings } from './options.js'
-import { OutputWrites } from './output-writes.js'
 import { Patrol } from './patrol.js'
 import type { RunScope } from './run.js'
 import { Settler } from './settler.js'
@@ -142,7 +141,7 @@ export class Worker {
       random: () => ports.random.float(),
       tracer: deps.tracer ?? null,
       holdfast: deps.holdfast ?? null,
-      keeping: { kept: new KeptWrites({ store, ports, emit }), output: new OutputWrites({ store, ports, emit }) },
+      keeping: keepingOf({ store, ports, emit }),
       limitReports: this.#limitReports,
       isolation: deps.isolation ?? null,
       onCompleting: (held, failure) => {

@@ -7,7 +7,7 @@ import { failure, onStores } from './stores.js'
 
 const WAIT = { timeout: '20s' } as const
 
-onStores(['memory', 'PostgreSQL'], (queue) => {
+onStores(['memory', 'PostgreSQL', 'Redis'], (queue) => {
   let names = 0
   const newJob = <Payload = null>(name: string) => defineJob<Payload, unknown>(`${name}_${++names}`, { maxAttempts: 3 })
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { defineJob, type JobContext, RetryJob } from '../../src/index.js'
 import { failure, onStores } from './stores.js'
 
-onStores(['memory', 'PostgreSQL'], (queue) => {
+onStores(['memory', 'PostgreSQL', 'Redis'], (queue) => {
   let names = 0
   const newJob = () => defineJob<null, unknown>(`output_${++names}`, { maxAttempts: 3 })
 

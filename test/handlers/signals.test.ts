@@ -6,7 +6,7 @@ import { defineJob, isHoldfastError, type JobContext, RetryJob } from '../../src
 import { testHoldfast } from '../../src/testing/index.js'
 import { failure, onStores } from './stores.js'
 
-onStores(['memory', 'PostgreSQL'], (queue) => {
+onStores(['memory', 'PostgreSQL', 'Redis'], (queue) => {
   let names = 0
   const newJob = (name = 'signals') => defineJob<null, unknown>(`${name}_${++names}`, { maxAttempts: 2 })
 

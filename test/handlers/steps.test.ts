@@ -6,7 +6,7 @@ import { failure, onStores } from './stores.js'
 
 const AGAIN = { delay: 0 } as const
 
-onStores(['memory', 'PostgreSQL'], (queue) => {
+onStores(['memory', 'PostgreSQL', 'Redis'], (queue) => {
   let names = 0
   const newJob = () => defineJob<{ n: number }>(`steps_${++names}`)
   /** Runs one job with this handler to its end, and returns its result. */
@@ -261,24 +261,5 @@ onStores(['memory', 'PostgreSQL'], (queue) => {
 
     expect(result).toBe('sent')
     expect(ran).toEqual(['charge'])
-  })
-})
-
-onStores(['Redis'], (queue) => {
-  test('a handler that uses steps on Redis gets an error that says so', async () => {
-    const { holdfast, working } = queue()
-    const job = defineJob<null>('steps_on_redis')
-    const errors: unknown[] = []
-    const handler = job.handle(async (_payload, ctx) => {
-      errors.push(await failure(ctx.step('a', () => 1)), await failure(ctx.once('a', () => 1)))
-    })
-
-    await working([handler], async () => (await holdfast.enqueue(job, null)).wait({ timeout: '20s' }))
-
-    for (const error of errors) {
-      expect(isHoldfastError(error, 'unsupported')).toBe(true)
-      expect((error as Error).message).toMatch(/Redis store of this version keeps nothing for long jobs/)
-    }
-    expect(errors).toHaveLength(2)
   })
 })

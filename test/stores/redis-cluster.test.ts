@@ -1,5 +1,5 @@
 // The Redis store keeps every fact of the conformance suite over a cluster of three masters and three replicas as well, but those of flow
-// control and of what long jobs keep.
+// control.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RedisCluster } from '../../lab/servers/redis-cluster.js'
@@ -21,7 +21,6 @@ describe('Redis store over a cluster', () => {
     openPeer: (clock) => openPeerStore(cluster, clock),
     lacks: {
       flow: 'a Redis Cluster has no flow control yet',
-      kept: 'the Redis store keeps nothing for long jobs yet',
     },
     skip: test.skip,
   })

@@ -1,4 +1,4 @@
-// The Redis store keeps every fact of the conformance suite but those about what long jobs keep.
+// The Redis store keeps every fact of the conformance suite.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RedisServer } from '../../lab/servers/redis.js'
@@ -18,7 +18,6 @@ describe('Redis store', () => {
     expect,
     openStore: (clock) => openCleanStore(server, clock),
     openPeer: (clock) => openPeerStore(server, clock),
-    lacks: { kept: 'the Redis store keeps nothing for long jobs yet' },
     skip: test.skip,
   })
 })

@@ -57,6 +57,7 @@ export function putFinished(
 ): void {
   job.state = state
   job.runAtMs = null
+  job.waitsOn = null
   job.ending = { startedAtMs: null, worker: null, result: null, reason: null, error: null, ...ending }
   freeKey(memory, job)
 }

@@ -10,10 +10,14 @@ local CASCADE_MAX = 5000
 -- A job's state may be in another shard: see owed.ts, which comes before this.
 local function judge(work, job)
   local isWaiting, hasBadEnd = false, false
-  for _, parent in ipairs(parentsOf(job)) do
+  for _, parent in ipairs(kept.blockers(work, job)) do
     local state = shards.parentState(work, parent) or 'F'
     if state == 'D' or state == 'C' then hasBadEnd = true end
     if not isFinished(state) then isWaiting = true end
+  end
+  -- A job that waits for its children goes on whatever becomes of them.
+  if hasFlag(job, 'n') then
+    return (not isWaiting or hasBadEnd and kept.wakesEarly(work, job)) and 'goes on' or 'waits'
   end
   if hasBadEnd and string.sub(job.parents, 1, 1) == 'c' then return 'ends' end
   return isWaiting and 'waits' or 'goes on'
@@ -40,8 +44,12 @@ local function goOn(work, candidates)
         later(work, 'RPUSH', 'todo', job.id)
       elseif verdict ~= 'waits' then
         moved = moved + 1
-        local runAt = job.at
+        local runAt, lane = job.at, NORMAL
         take(work, job)
+        if hasFlag(job, 'n') then
+          lane = FRONT
+          kept.endChildren(work, job)
+        end
         if verdict == 'ends' then
           putFinished(work, job, 'C')
           if work.shard then
@@ -52,7 +60,7 @@ local function goOn(work, candidates)
         elseif runAt and runAt > work.t then
           putTimed(work, job, 'S', runAt)
         else
-          putReady(work, job, NORMAL)
+          putReady(work, job, lane)
         end
       end
     end

@@ -21,7 +21,9 @@ reads('expired', function(work, args)
   load(work, 'f', ids)
   for i, id in ipairs(ids) do
     local job = jobOf(work, id)
-    local counts = text(job.fence) .. ' ' .. job.attempt .. ' ' .. job.crashes .. ' ' .. (hasFlag(job, 'b') and '1' or '0')
+    -- One that got on under this lease is not what took its worker down: it is the first crash since.
+    local crashes = hasFlag(job, 'd') and 0 or job.crashes
+    local counts = text(job.fence) .. ' ' .. job.attempt .. ' ' .. crashes .. ' ' .. (hasFlag(job, 'b') and '1' or '0')
     local head = string.match(work.f[id], '^[^\n]*')
     local values = { id, counts, job.worker, found[2 * i], head, queueOf(work, job.queue).settings }
     for _, value in ipairs(values) do answer[#answer + 1] = value end

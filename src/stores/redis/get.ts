@@ -6,13 +6,15 @@ import { type DeadReason, isFinished, type JobState } from '../../core/states.js
 import type { AttemptView, JobSummary, JobView } from '../../core/views.js'
 import { type Facts, readHead } from './facts.js'
 import { longId, shortId } from './ids.js'
+import { readSteps } from './kept.js'
 import { lua } from './lua.js'
 import { queueLimits } from './queues.js'
 import type { Redis } from './redis.js'
+import { waitView } from './signal.js'
 import { stateOfLetter } from './states.js'
 
 /**
- * get: ARGV id; answers with the seven values of a job, then result, progress, attempts, logs, requeues; or nothing.
+ * get: ARGV id; answers with the seven values of a job, then result, progress, attempts, logs, requeues, entries, what it waits for or ''; or nothing.
  * among: ARGV ids; answers for each with its queue or ''.
  * The seven values: id, head of the facts, payload or '', standing or '', leased until or '', last failed attempt or '', settings of its queue.
  */
@@ -40,6 +42,7 @@ reads('get', function(work, args)
   values[10] = hasFlag(job, 'a') and redis.call('LRANGE', work.b .. 'a:' .. job.id, 0, -1) or {}
   values[11] = hasFlag(job, 'o') and redis.call('LRANGE', work.b .. 'o:' .. job.id, 0, -1) or {}
   values[12] = hasFlag(job, 'y') and redis.call('LRANGE', work.b .. 'y:' .. job.id, 0, -1) or {}
+  values[13], values[14] = kept.entriesOf(work, job), kept.currentWait(work, job) or ''
   return values
 end)
 
@@ -175,8 +178,8 @@ export async function get(redis: Redis, id: string): Promise<JobView | null> {
   const { value } = await redis.read<(string | string[])[]>('look', 'get', [shortId(id)])
   if (value.length === 0) return null
   const seen = readSeen(value.slice(0, JOB_VALUES) as string[])
-  const [result, progress, attempts, logs, requeues] = value.slice(JOB_VALUES) as [
-    ...[string, string, string[], string[], string[]],
+  const [result, progress, attempts, logs, requeues, entries, wait] = value.slice(JOB_VALUES) as [
+    ...[string, string, string[], string[], string[], string[], string],
   ]
   return {
     ...summaryOf(seen),
@@ -189,6 +192,8 @@ export async function get(redis: Redis, id: string): Promise<JobView | null> {
       const { at, rest } = splitTime(text)
       return { number: index + 1, at, by: rest }
     }),
+    ...(wait === '' ? {} : { wait: waitView(wait) }),
+    ...(entries.length === 0 ? {} : { steps: readSteps(entries) }),
   }
 }
 

@@ -7,7 +7,8 @@
 //
 // A standing is "<state><fence> <attempt> <crashes> <flags> <at> <started> <reason> <worker>". States: B blocked, S scheduled, Q ready,
 // R running, T retrying, F succeeded, D dead, C cancelled. `at` is, after the fence: when it became ready, is due, was claimed or finished.
-// Flags: c cancel asked, b begun, l runs under flow control, a failed attempts, o logs, x result or progress, y requeues. A job without a
+// Flags: c cancel asked, b begun, l runs under flow control, a failed attempts, o logs, x result or progress, y requeues; of long jobs s entries, d one
+// ended under this lease, g signals or waits, n waits for its children, w output. A job without a
 // standing is ready and was never claimed. A standing stays below 64 bytes, so that its hash stays a listpack.
 
 import { lua } from './lua.js'

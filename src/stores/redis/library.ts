@@ -23,12 +23,14 @@ import { GET } from './get.js'
 import { GROUPS, GROUPS_LUA } from './groups.js'
 import { HELD_LUA } from './held.js'
 import { JOBS_LUA } from './jobs.js'
+import { KEPT, KEPT_LUA } from './kept.js'
 import { KEYS_LUA } from './keys.js'
 import { LIMITS, LIMITS_LUA } from './limits.js'
 import { LIST } from './list.js'
 import { lua } from './lua.js'
 import { MOVES_LUA } from './moves.js'
 import { NOTE } from './note.js'
+import { OUTPUT } from './output.js'
 import { OWED, OWED_LUA } from './owed.js'
 import { PROMOTE } from './promote.js'
 import { PRUNE } from './prune.js'
@@ -39,6 +41,7 @@ import { RIGHTS } from './rights.js'
 import { SCHEDULES } from './schedules.js'
 import { SERIES } from './series.js'
 import { SETTLE } from './settle.js'
+import { SIGNAL, SIGNAL_LUA } from './signal.js'
 import { STANDING } from './standing.js'
 import { STATS } from './stats.js'
 import { UPDATE } from './update.js'
@@ -99,7 +102,19 @@ end)
 `
 
 const FLOW = [RATE_LUA, HELD_LUA, LIMITS_LUA, GROUPS_LUA]
-const SHARED = [CHUNKS_LUA, WORK_LUA, JOBS_LUA, KEYS_LUA, MOVES_LUA, ...FLOW, OWED_LUA, CHAINS_LUA, REGISTER]
+const SHARED = [
+  CHUNKS_LUA,
+  WORK_LUA,
+  JOBS_LUA,
+  KEYS_LUA,
+  MOVES_LUA,
+  KEPT_LUA,
+  SIGNAL_LUA,
+  ...FLOW,
+  OWED_LUA,
+  CHAINS_LUA,
+  REGISTER,
+]
 /** In this order: what a piece defines the later ones use. */
 const OPERATIONS = [
   ...[
@@ -110,6 +125,9 @@ const OPERATIONS = [
     SETTLE,
     EXTEND,
     NOTE,
+    KEPT,
+    SIGNAL,
+    OUTPUT,
     PROMOTE,
     EXPIRED,
     CANCEL,

@@ -39,7 +39,7 @@ local function take(work, job)
     setScore(work, 'due', job.id, false)
     if job.flow then held.pauseStarted(work, job, false) end
   elseif job.state == 'B' then
-    for _, parent in ipairs(parentsOf(job)) do setMember(work, 'kids:' .. parent, job.id, false) end
+    for _, parent in ipairs(kept.blockers(work, job)) do setMember(work, 'kids:' .. parent, job.id, false) end
   end
   if IS_LISTED[job.state] then setScore(work, 'in:' .. STATE_NAMES[job.state], job.id, false) end
   if IS_COUNTED[job.state] then count(work, job.queue, STATE_NAMES[job.state], -1) end
@@ -52,7 +52,7 @@ local function put(work, job)
     if job.flow then held.pauseStarted(work, job, true) end
   end
   if job.state == 'B' then
-    for _, parent in ipairs(parentsOf(job)) do setMember(work, 'kids:' .. parent, job.id, true) end
+    for _, parent in ipairs(kept.blockers(work, job)) do setMember(work, 'kids:' .. parent, job.id, true) end
   end
   if IS_LISTED[job.state] then setScore(work, 'in:' .. STATE_NAMES[job.state], job.id, 0) end
   if IS_COUNTED[job.state] then count(work, job.queue, STATE_NAMES[job.state], 1) end
@@ -64,6 +64,7 @@ local function clearRun(job)
   job.started, job.reason, job.worker = nil, '-', ''
   dropFlag(job, 'c')
   dropFlag(job, 'b')
+  dropFlag(job, 'd')
 end
 
 -- Makes a taken job ready, behind all others of its lane.
@@ -87,6 +88,7 @@ end
 local function putFinished(work, job, state)
   dropFlag(job, 'c')
   dropFlag(job, 'b')
+  if hasFlag(job, 'n') then kept.endChildren(work, job) end
   job.state, job.at = state, work.t
   if job.flow and state ~= 'D' then held.use(work, job, -1) end
   freeKey(work, job)

@@ -37,6 +37,7 @@ local function dropJob(work, chunk, id, job, hasPayloads)
   for flag, key in pairs({ a = 'a:', o = 'o:', y = 'y:', k = 'kin:' }) do
     if hasFlag(job, flag) then later(work, 'DEL', key .. id) end
   end
+  if job.flags ~= '' then kept.drop(work, job, id) end
   later(work, 'DEL', 'kids:' .. id)
   if job.state == 'C' then setScore(work, 'in:cancelled', id, false) end
 end

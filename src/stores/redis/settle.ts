@@ -6,12 +6,14 @@ import { keyText } from './facts.js'
 import { shortId } from './ids.js'
 import { lua } from './lua.js'
 import type { Purpose, Redis } from './redis.js'
+import { parkedText } from './signal.js'
 import { letterOfState, stateOfLetter } from './states.js'
 
 /**
  * ARGV: '1' to settle expired leases only, and 'f' when jobs under flow control are among them; then for each job: id, fence, queue, head, result or '', error or ''.
  * The head is "<state> <attempt> <crashes> <delay> <ran> <reason> <key>", where - stands for none. Behind a \n follows what flow control
- * needs, "<spent> <scope> <how long> <limit>": what the attempt cost, and what is held off.
+ * needs, "<spent> <scope> <how long> <limit>": what the attempt cost, and what is held off. The state W is that of a job that waits for a signal, B that of
+ * one that waits for its children: the result is what it waits for then (signal.ts).
  * Answers for each job with 'settled' and its state, or 'lost' and ''.
  */
 export const SETTLE: string = lua`
@@ -43,9 +45,11 @@ local function endLease(work, job, settled)
     string.match(settled.head, '^(%a) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
   local started = ran == '-' and job.at or work.t - tonumber(ran)
   if settled.failure ~= '' then addAttempt(work, job, started, settled.failure) end
+  local waits
+  if state == 'W' or state == 'B' then waits, settled.result = settled.result, '' end
   if hasFlag(job, 'c') and not isFinished(state) then state = 'C' end
   local hasFlow = hasFlag(job, 'l') or flow ~= ''
-  if state == 'Q' or hasFlow then withFacts(work, job) end
+  if state == 'Q' or waits or hasFlow then withFacts(work, job) end
   -- The settlement brings what its end needs, so that the payload need not be read.
   if not job.type then job.type, job.queue, job.key, job.ttl = '', settled.queue, key, '-' end
   take(work, job)
@@ -55,6 +59,11 @@ local function endLease(work, job, settled)
     putReady(work, job, FRONT)
   elseif state == 'T' or state == 'S' then
     putTimed(work, job, state, work.t + tonumber(delay))
+  elseif state == 'W' then
+    putTimed(work, job, 'S', work.t + tonumber(delay))
+    kept.park(work, job, waits)
+  elseif state == 'B' then
+    kept.waitForChildren(work, job, waits)
   else
     job.started, job.reason = started, state == 'D' and reason or '-'
     if state ~= 'D' and settled.result ~= '' then setExtra(work, job, 'r', settled.result) end
@@ -85,7 +94,7 @@ writes('settle', { 'allow-oom' }, function(work, args)
   end
   load(work, 's', ids)
   if string.sub(args[3], -1) == 'f' then loadFlow(work, ids) end
-  local answers, finished = {}, {}
+  local answers, finished, waiting = {}, {}, {}
   for _, settled in ipairs(settledJobs) do
     local job, result, state = leasedJob(work, settled.id)
     local isHeld = job and job.state == 'R' and job.fence == settled.fence
@@ -99,12 +108,20 @@ writes('settle', { 'allow-oom' }, function(work, args)
       if onlyExpired then job.fence = job.fence + 1 end
       save(work, job)
       if isFinished(job.state) then finished[#finished + 1] = job.id end
+      if job.state == 'B' then waiting[job.id] = #answers + 2 end
       result, state = 'settled', job.state
     end
     answers[#answers + 1] = result
     answers[#answers + 1] = state
   end
   unblock(work, finished)
+  if next(waiting) then
+    local candidates = {}
+    for id in pairs(waiting) do candidates[id] = true end
+    goOn(work, candidates)
+    -- One whose children have all ended has gone on.
+    for id, place in pairs(waiting) do answers[place] = leasedJob(work, id).state end
+  end
   return answers
 end)
 `
@@ -119,7 +136,8 @@ export async function settle(
   const args: string[] = [`${onlyExpired ? '1' : ''}${jobs.some(({ flow }) => flow !== undefined) ? 'f' : ''}`]
   for (const job of jobs) {
     const failure = job.error === null ? '' : JSON.stringify(job.error)
-    args.push(shortId(job.id), String(job.fence), job.queue, headOf(job), job.result ?? '', failure)
+    const result = parkedText(job.wait, job.children) ?? job.result ?? ''
+    args.push(shortId(job.id), String(job.fence), job.queue, headOf(job), result, failure)
   }
   const { value } = await redis.write<string[]>(purpose, 'settle', args)
   return jobs.map((job, index): SettleResult => {
@@ -129,13 +147,14 @@ export async function settle(
   })
 }
 
-function headOf({ settlement, ranMs, idempotencyKey, holdOff, spent }: SettledJob): string {
+function headOf({ settlement, ranMs, idempotencyKey, holdOff, spent, wait }: SettledJob): string {
   const { state, attempt, crashes } = settlement
   const delay = 'delayMs' in settlement ? Math.ceil(settlement.delayMs) : '-'
   const reason = 'reason' in settlement ? settlement.reason : '-'
   // A key that lasts for a time outlives its job.
   const key = idempotencyKey === null || idempotencyKey.ttlMs !== null ? '-' : keyText(idempotencyKey.key)
-  return `${letterOfState(state)} ${attempt} ${crashes} ${delay} ${ranMs === null ? '-' : Math.ceil(ranMs)} ${reason} ${key}${flowOf({ holdOff, spent })}`
+  const letter = wait === undefined ? letterOfState(state) : 'W'
+  return `${letter} ${attempt} ${crashes} ${delay} ${ranMs === null ? '-' : Math.ceil(ranMs)} ${reason} ${key}${flowOf({ holdOff, spent })}`
 }
 
 function flowOf({ holdOff, spent }: Pick<SettledJob, 'holdOff' | 'spent'>): string {

@@ -6,11 +6,12 @@ import { JOB_VALUES, readSeen, summaryOf } from './get.js'
 import { longId, shortId } from './ids.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
+import { waitView } from './signal.js'
 import { stateOfLetter } from './states.js'
 import { liveWorkers } from './workers.js'
 
 /** ARGV: id. Answers with the seven values of the job, then: '1' when its queue is paused, jobs ahead, id that holds its key or '', what
- *  flow-standing.ts says, and four values for each parent: id, state, type, queue. Nothing when there is no such job. */
+ *  flow-standing.ts says, the signal it waits for or '', '1' when it waits for its children, and four values for each parent: id, state, type, queue. Nothing when there is no such job. */
 export const STANDING: string = lua`
 local function aheadOf(work, job)
   if job.state ~= 'Q' then return 0 end
@@ -36,7 +37,8 @@ reads('standing', function(work, args)
   values[9] = text(aheadOf(work, job))
   values[10] = holder and holder.id ~= job.id and holder.id or ''
   values[11] = flowOfJob(work, job)
-  for _, id in ipairs(parentsOf(job)) do
+  values[12], values[13] = kept.currentWait(work, job) or '', hasFlag(job, 'n') and '1' or ''
+  for _, id in ipairs(kept.blockers(work, job)) do
     local parent = jobOf(work, id)
     local about = parent and { id, parent.state, parent.type, parent.queue } or { id, '', '', '' }
     for _, value in ipairs(about) do values[#values + 1] = value end
@@ -56,8 +58,8 @@ export async function standing(redis: Redis, id: string, home: Redis = redis): P
   ])
   if (value.length === 0) return null
   const job = summaryOf(readSeen(value.slice(0, JOB_VALUES) as string[]))
-  const [paused, ahead, holder, ofFlow, ...parents] = value.slice(JOB_VALUES) as [
-    ...[string, string, string, unknown[]],
+  const [paused, ahead, holder, ofFlow, wait, forChildren, ...parents] = value.slice(JOB_VALUES) as [
+    ...[string, string, string, unknown[], string, string],
     ...string[],
   ]
   const flow = readFlowStanding(ofFlow, job.flow, nowMs)
@@ -65,6 +67,7 @@ export async function standing(redis: Redis, id: string, home: Redis = redis): P
     job,
     queuePaused: paused === '1',
     ahead: { count: Math.min(Number(ahead), AHEAD_MAX), isExact: Number(ahead) <= AHEAD_MAX },
+    ...(forChildren === '' ? {} : { waitsForChildren: true as const }),
     parents: readParents(parents),
     workers: live
       .filter((worker) => worker.queues.includes(job.queue))
@@ -72,6 +75,7 @@ export async function standing(redis: Redis, id: string, home: Redis = redis): P
       .map((worker) => ({ ...worker, knowsType: worker.types === null || worker.types.includes(job.type) })),
     keyHeldBy: holder === '' ? null : longId(holder),
     nowMs,
+    ...(wait === '' ? {} : { wait: waitView(wait) }),
     ...(flow === null ? {} : { flow }),
   }
 }

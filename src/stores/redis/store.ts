@@ -23,10 +23,11 @@ import { neighbours, stoppedGroups, tracks } from './flow-looks.js'
 import { among, get } from './get.js'
 import { groups, pauseGroup, resumeGroup, setGroup } from './groups.js'
 import { health } from './health.js'
-import { NO_KEPT } from './lacking-kept.js'
+import { doubtful, doubtfulPage, keep, recall } from './kept.js'
 import { forceBreaker, limits, observe, removeLimit, setLimit } from './limits.js'
 import { count, list } from './list.js'
 import { note } from './note.js'
+import { read, write } from './output.js'
 import { overview } from './overview.js'
 import { promote } from './promote.js'
 import { prune } from './prune.js'
@@ -36,6 +37,7 @@ import { discard, requeue } from './requeue.js'
 import { due, fire, pauseSchedule, removeSchedule, resumeSchedule, schedules, setSchedule } from './schedules.js'
 import { sample, series, tally } from './series.js'
 import { settle } from './settle.js'
+import { signal } from './signal.js'
 import { standing } from './standing.js'
 import { stats } from './stats.js'
 import { update } from './update.js'
@@ -104,7 +106,21 @@ export function composeStore({ redis, wakeUps, extender, queuesMax, close }: Sto
     openQueues: (names, options) => openQueues(redis, names, { ...options, max: queuesMax }),
     removeQueue: (name, by) => removeQueue(redis, name, by),
 
-    ...NO_KEPT,
+    recall: (lease) => recall(redis, lease),
+    async keep(entries) {
+      checkBatch('keep', entries)
+      return keep(redis, entries)
+    },
+    signal: (sent) => signal(redis, sent),
+    async doubtful(request) {
+      checkWhole('doubtful: limit', request.limit, 1, PAGE_MAX)
+      return doubtfulPage(await doubtful(redis, request), request.limit)
+    },
+    async write(writes) {
+      checkBatch('write', writes)
+      return write(redis, writes)
+    },
+    read: (request) => read(redis, request),
 
     async observe(reports) {
       checkBatch('observe', reports)

@@ -8,8 +8,9 @@ import { lua } from './lua.js'
 export const LAYOUT = 1
 
 export const WORK_LUA: string = lua`
--- What flow control and clusters add: held.ts, limits.ts, groups.ts and owed.ts fill these. A chunk of Lua has 200 local names at most.
-local held, limits, groups, shards = {}, {}, {}, {}
+-- What flow control, clusters and long jobs add: held.ts, limits.ts, groups.ts, owed.ts, kept.ts and signal.ts fill these. A chunk of Lua
+-- has 200 local names at most.
+local held, limits, groups, shards, kept = {}, {}, {}, {}, {}
 
 -- A wake-up is published for a queue that had no ready job, and otherwise at most this often.
 local WAKE_GAP_MS = 10

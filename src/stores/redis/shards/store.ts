@@ -15,7 +15,7 @@ import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
 import { Epochs } from '../epochs.js'
-import { NO_KEPT } from '../lacking-kept.js'
+import { recall } from '../kept.js'
 import { pause, removeQueue, resume, setQueue } from '../queues.js'
 import type { Redis, Sharing } from '../redis.js'
 import { discard, requeue } from '../requeue.js'
@@ -28,6 +28,7 @@ import { beat, leave, workers } from '../workers.js'
 import { Deliveries } from './deliveries.js'
 import { ShardEnqueue } from './enqueue.js'
 import { healthOf } from './health.js'
+import { doubtfulIn, keepIn, readFrom, settleIn, signalIn, writeIn } from './kept.js'
 import { ShardLeases } from './leases.js'
 import { countShards, findInShards, listShards } from './looks.js'
 import {
@@ -116,7 +117,7 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     async settle(jobs, { tx, onlyExpired = false } = {}) {
       refuseTx(tx)
       checkBatch('settle', jobs)
-      return delivered(leases.settle(onlyExpired ? 'upkeep' : 'settle', jobs, onlyExpired))
+      return settleIn({ shards, leases, enqueueing, deliveries }, onlyExpired ? 'upkeep' : 'settle', jobs, onlyExpired)
     },
 
     promote: (limit) => upkeep.promote(Math.min(limit, BATCH_MAX)),
@@ -158,7 +159,21 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     removeQueue: (name, by) => removeQueue(shards.of(name), name, by),
 
     ...NO_FLOW_IN_SHARDS,
-    ...NO_KEPT,
+    recall: (lease) => recall(shards.of(lease.queue), lease),
+    async keep(entries) {
+      checkBatch('keep', entries)
+      return keepIn(shards, entries)
+    },
+    signal: (sent) => signalIn(shards, sent),
+    async doubtful(request) {
+      checkWhole('doubtful: limit', request.limit, 1, PAGE_MAX)
+      return doubtfulIn(shards, request)
+    },
+    async write(writes) {
+      checkBatch('write', writes)
+      return writeIn(shards, writes)
+    },
+    read: (request) => readFrom(shards, request),
 
     async setSchedule(schedule, nextAtMs, by, bound) {
       if (schedule.flow !== undefined) {
