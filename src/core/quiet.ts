@@ -70,7 +70,7 @@ export class Quiet {
   #timer: Timer | null = null
   #unlisten: () => void = () => {}
   /** What it needs to hear. */
-  readonly listener: Required<Omit<StoreListener, 'cancel'>> = {
+  readonly listener: Required<Omit<StoreListener, 'cancel' | 'hears'>> = {
     ready: () => this.heard(),
     due: (dueInMs) => this.dueElsewhere(dueInMs),
     stirred: () => this.heard(),

@@ -12,4 +12,6 @@ export interface StoreListener {
   stirred?(): void
   /** Announcements of other processes may not arrive any more. */
   deaf?(): void
+  /** They arrive from now on. What was announced before was missed, so every queue counts as woken once: a job would wait for a poll. */
+  hears?(): void
 }

@@ -109,6 +109,7 @@ export class Worker {
     due: (dueInMs) => this.#deps.quiet?.listener.due(dueInMs),
     stirred: () => this.#deps.quiet?.heard(),
     deaf: () => this.#deps.quiet?.heard(),
+    hears: () => this.#settings.queues.forEach((queue) => void this.#fetcher.wake(queue, false)),
   }
   readonly #drainOver = new AbortController()
   #drainTimer: Timer | null = null

@@ -52,6 +52,26 @@ for (const [server, urlOf] of SERVERS) {
       await worker.stop()
     })
 
+    test('a job that was announced while nothing was received runs as soon as wake-ups arrive again', async () => {
+      const deaf = defineJob('deaf', { queue: 'deaf' }).handle(() => 'ran')
+      const worker = holdfast.worker({ queues: ['deaf'], handlers: [deaf], pollMin: '1m', pollMax: '1m' })
+      await worker.start()
+      await holdfast.wait(await enqueue(`'deaf', queue => 'deaf'`), { timeout: '15s' })
+
+      // The wake-up is sent to nobody: the connection has ended, and the next one is not there yet.
+      const { rows } = await sql.query(
+        `SELECT pg_terminate_backend(pid, 10000) AS ended FROM pg_stat_activity
+          WHERE application_name = 'holdfast receive wake-ups' AND query = $1`,
+        [`LISTEN "holdfast ${schema}"`],
+      )
+      const id = await enqueue(`'deaf', queue => 'deaf'`)
+
+      expect(rows).toEqual([{ ended: true }])
+      // Less than the half minute after which a poll may come.
+      expect(await holdfast.wait(id, { timeout: '15s' })).toBe('ran')
+      await worker.stop()
+    })
+
     test('every argument is that of the option of its name', async () => {
       const parent = await enqueue(`'p', queue => 'all'`)
       const id = await enqueue(

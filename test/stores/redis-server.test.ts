@@ -368,6 +368,18 @@ describe('a Redis server under a store', () => {
     await expect.poll(() => heard).toEqual([['email', false]])
   })
 
+  test('a listener is told each time that wake-ups arrive from now on: those before were sent to nobody', async () => {
+    const server = await serve()
+    const store = await open(server.url)
+    let times = 0
+    store.listen({ hears: () => void times++ })
+    await expect.poll(() => times).toBe(1)
+
+    cli(server, 'client', 'kill', 'type', 'pubsub')
+
+    await expect.poll(() => times, { timeout: 30_000 }).toBe(2)
+  })
+
   test('a cancel of a running job reaches the listeners of another process', async () => {
     const server = await serve()
     const [store, peer] = [await open(server.url), await open(server.url)]

@@ -18,8 +18,8 @@ interface ReceiverOptions {
   /** Whether any listener wants wake-ups. */
   isWanted(): boolean
   onMessage(message: string): void
-  /** Messages do not arrive any more. */
-  onDeaf(): void
+  /** Messages arrive from now on, or do not any more. */
+  onHears(hears: boolean): void
 }
 
 /** The receiver of one store. */
@@ -54,7 +54,7 @@ export class WakeReceiver {
 
   #deafen(): void {
     this.#isHeard = false
-    this.#options.onDeaf()
+    this.#options.onHears(false)
   }
 
   rest(isResting: boolean): void {
@@ -79,6 +79,7 @@ export class WakeReceiver {
       await lane.query({ name: '', text, values: [] }, DEADLINE_MS).then(
         () => {
           this.#isHeard = isWanted
+          if (isWanted) this.#options.onHears(true)
         },
         () => lane.renew(),
       )

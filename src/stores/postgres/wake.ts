@@ -54,7 +54,7 @@ export class WakeUps {
       open: () => this.#lane('receive wake-ups'),
       isWanted: () => this.#muted.size === 0 || this.#muted.size < this.#listeners.size,
       onMessage: (message) => message.startsWith(`${this.#self} `) || passOn(message, this.#listeners, this.#muted),
-      onDeaf: () => this.#listeners.forEach((listener) => void listener.deaf?.()),
+      onHears: (hears) => this.#listeners.forEach((listener) => void (hears ? listener.hears?.() : listener.deaf?.())),
     })
   }
 

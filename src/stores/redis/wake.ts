@@ -91,6 +91,7 @@ export class WakeUps {
           waitMs = AGAIN_MS
           this.#isWhole = true
           this.#subscribed()
+          this.#tell((listener) => listener.hears?.())
         }
         const again = isWhole ? [] : [sleep(AGAIN_MS_MAX, undefined, { ref: false, signal: this.#closing.signal })]
         await Promise.race([...this.#connections.map(({ ended }) => ended), ...again])
