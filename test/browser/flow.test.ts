@@ -6,7 +6,9 @@ import type { LimitView } from '../../src/index.js'
 import { dead } from '../../src/testing/store-suite/samples.js'
 import { openBrowser } from './chromium.js'
 import { Desk, eventually, SLOWLY } from './desk.js'
+import { storeKinds } from './stores.js'
 
+const [, , redis] = storeKinds('browser_flow')
 let browser: Browser
 let desk: Desk
 /** Jobs of the group acme: one runs, the others wait. */
@@ -17,7 +19,7 @@ const STRANGE = 'order 4711/../ü "<b>"'
 
 beforeAll(async () => {
   browser = await openBrowser()
-  desk = await Desk.open(browser)
+  desk = await Desk.open(browser, {}, await redis.open())
   const { holdfast } = desk
   await holdfast.setLimit('stripe', { concurrency: 5, rate: '100/s', breaker: { of: 4, cooldown: '5m' } })
   await holdfast.setLimit('mailer', { concurrency: { min: 2, max: 50 } })
@@ -44,6 +46,7 @@ afterEach(async () => {
 afterAll(async () => {
   await desk?.close()
   await browser?.close()
+  await redis.close()
 })
 
 async function claim(queue: string, limit: number) {

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { openBrowser } from './chromium.js'
 import { Desk, eventually, SLOWLY, until } from './desk.js'
 import { deliverWebhook, fillStore, type KnownJobs } from './known-jobs.js'
+import { storeKinds } from './stores.js'
 
 let browser: Browser
 let desk: Desk
@@ -14,8 +15,10 @@ beforeAll(async () => {
   browser = await openBrowser()
 })
 
+const [, , redis] = storeKinds('browser_operate')
+
 beforeEach(async () => {
-  desk = await Desk.open(browser)
+  desk = await Desk.open(browser, {}, await redis.open())
   known = await fillStore(desk.holdfast)
 })
 
@@ -26,7 +29,10 @@ afterEach(async () => {
   expect(faults).toEqual([])
 })
 
-afterAll(() => browser?.close())
+afterAll(async () => {
+  await browser?.close()
+  await redis.close()
+})
 
 function rowCount(page: Page): Promise<number> {
   return page.locator('tbody tr[data-row]').count()

@@ -2,23 +2,18 @@
 
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { systemPorts } from '../../src/system-ports.js'
-import { dropSchema, openCleanStore, testServerUrl } from '../support/postgres.js'
 import { openBrowser } from './chromium.js'
 import { Desk, eventually, SLOWLY } from './desk.js'
 import { fillStore, type KnownJobs } from './known-jobs.js'
+import { storeKinds } from './stores.js'
 
-const SCHEMA = 'browser_pages'
 let browser: Browser
 
 beforeAll(async () => {
   browser = await openBrowser()
 })
 
-afterAll(async () => {
-  await browser?.close()
-  await dropSchema(testServerUrl(), SCHEMA)
-})
+afterAll(() => browser?.close())
 
 /** The text of a part of the page on one line. */
 async function textOf(page: Page, selector: string): Promise<string> {
@@ -26,12 +21,7 @@ async function textOf(page: Page, selector: string): Promise<string> {
   return texts.join(' | ').replace(/\s+/g, ' ')
 }
 
-const STORES = [
-  { name: 'memory', open: () => undefined },
-  { name: 'PostgreSQL', open: () => openCleanStore(testServerUrl(), SCHEMA, systemPorts.clock) },
-]
-
-describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
+describe.each(storeKinds('browser_pages'))('on $name', SLOWLY, ({ open, close }) => {
   let desk: Desk
   let known: KnownJobs
   // One page for all: nothing here leaves a trace, and a new profile takes longer than a look.
@@ -47,7 +37,10 @@ describe.each(STORES)('on $name', SLOWLY, ({ open }) => {
     expect(desk.takeFaults()).toEqual([])
   })
 
-  afterAll(() => desk?.close())
+  afterAll(async () => {
+    await desk?.close()
+    await close()
+  })
 
   test('the overview shows warnings, counts by state, and the queues', async () => {
     await page.goto(`${desk.url}/`)

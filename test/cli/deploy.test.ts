@@ -3,10 +3,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { RedisServer } from '../../lab/servers/redis.js'
 import { openTestStore } from './store.js'
-import { run, start } from './support.js'
+import { type RunOptions, run, start } from './support.js'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const DEPLOY = join(ROOT, 'deploy')
@@ -17,6 +18,8 @@ const MAIN = 'dist/src/cli/main.js'
 interface Service {
   readonly command?: string | readonly string[]
   readonly ports?: readonly string[]
+  readonly profiles?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 const { services } = parse(read('compose.yaml'), { merge: true }) as { services: Record<string, Service> }
@@ -39,7 +42,7 @@ const store = openTestStore('deploy')
 describe('compose.yaml', () => {
   test('runs the command as a worker, as a server and to make a key', () => {
     expect(lines.map(({ name, words }) => `${name}: ${words[0]}`)).toEqual([
-      ...['worker: worker', 'server: server', 'scrape-key: keys'],
+      ...['redis-worker: worker', 'redis-server: server', 'worker: worker', 'server: server', 'scrape-key: keys'],
     ])
     expect(existsSync(join(ROOT, MAIN))).toBe(true)
   })
@@ -48,10 +51,12 @@ describe('compose.yaml', () => {
     const text = read('compose.yaml')
     const variables = [...text.matchAll(/\$\{([A-Z_]+)([^}]*)\}/g)].map(([, name, rest]) => [name, rest])
 
-    expect(variables.map(([name]) => name)).toEqual(['POSTGRES_PASSWORD', 'POSTGRES_PASSWORD', 'GRAFANA_PASSWORD'])
+    expect(new Set(variables.map(([name]) => name))).toEqual(
+      new Set(['POSTGRES_PASSWORD', 'REDIS_PASSWORD', 'GRAFANA_PASSWORD']),
+    )
     for (const [name, rest] of variables) expect(rest).toBe(`:?set ${name}, see deploy/README.md`)
-    expect(text).not.toMatch(/PASSWORD: (?!\$\{)/)
-    expect(read('README.md')).toContain('POSTGRES_PASSWORD=%s')
+    expect(text).not.toMatch(/(?:PASSWORD|AUTH): (?!\$\{)/)
+    expect(read('README.md')).toContain('for name in POSTGRES REDIS GRAFANA')
   })
 
   test.each(lines)('$name uses only options its command has', async ({ words }) => {
@@ -90,6 +95,72 @@ describe('compose.yaml', () => {
     expect(made.code).toBe(0)
     expect(await ask(`Bearer ${made.stdout.trim()}`)).toBe(200)
     expect(await ask('Bearer wrong')).toBe(401)
+  })
+})
+
+describe('the profile redis', () => {
+  const PASSWORD = 'letters0and1digits'
+  /** The settings of a service, with the password in its place and the server of the test in the place of the container. */
+  const filled = (text: string, port = 6_379) =>
+    text.replace(/\$\{REDIS_PASSWORD[^}]*\}/, PASSWORD).replace('@redis:6379', `@127.0.0.1:${port}`)
+  let server: RedisServer
+  let at: RunOptions
+
+  beforeAll(async () => {
+    const [program, ...words] = services.redis!.command as readonly string[]
+    expect(program).toBe('redis-server')
+    const flags = words.flatMap((word, index) => (index % 2 === 0 ? [[word.slice(2), filled(words[index + 1]!)]] : []))
+    server = (await RedisServer.open(Object.fromEntries(flags)))!
+    const { HOLDFAST_URL } = services['redis-worker']!.environment!
+    at = { env: { HOLDFAST_URL: filled(HOLDFAST_URL!, server.port) }, cwd: ROOT }
+  })
+  afterAll(() => server.close())
+
+  test('has a worker and a server on one Redis that needs its password', async () => {
+    const those = Object.entries(services).filter(([, { profiles = [] }]) => profiles.includes('redis'))
+    const stranger = await run(['stats'], { env: { HOLDFAST_URL: server.url } })
+
+    expect(those.map(([name]) => name)).toEqual(['redis', 'redis-worker', 'redis-server'])
+    expect(services['redis-server']!.environment).toEqual(services['redis-worker']!.environment)
+    expect(stranger.stderr).toMatch(/access_denied/)
+  })
+
+  test('its worker runs a job that its server took, and its healthcheck passes', { timeout: 90_000 }, async () => {
+    const wordsOf = (name: string) => lines.find((line) => line.name === name)!.words
+    const worker = start(wordsOf('redis-worker'), at)
+    const listening = wordsOf('redis-server').map((word) => (word === valueIn('redis-server', '--port') ? '0' : word))
+    const web = start([...listening, '--json'], at)
+    const { port } = JSON.parse(await web.line(/"signInFile"/)) as { port: number }
+    await worker.line(/1 types?/)
+
+    const { stdout: id } = await run(['enqueue', 'greet'], at)
+
+    await expect
+      .poll(async () => (await run(['jobs', 'show', id.trim(), '--json'], at)).stdout, { timeout: 30_000 })
+      .toMatch(/"state": ?"succeeded"/)
+    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
+    expect(services['redis-server']!.ports).toEqual([
+      `${valueIn('redis-server', '--allow-host')!.replace('localhost', '127.0.0.1')}:4680`,
+    ])
+  })
+
+  test('doctor finds nothing wrong with its settings but that there is no replica', async () => {
+    const { stdout, stderr } = await run(['doctor', '--json'], at)
+    expect(stderr).toBe('')
+    const { checks } = JSON.parse(stdout) as { checks: readonly { level: string; name: string }[] }
+
+    // Its worker has just been killed, which takes a while to be noticed.
+    const wrong = checks.filter(({ level, name }) => level !== 'ok' && name !== 'workers')
+    expect(wrong.map(({ name }) => name)).toEqual(['replicas'])
+  })
+
+  test('the image keeps the driver, which needs no other package', () => {
+    const driver = JSON.parse(readFileSync(join(ROOT, 'node_modules/@redis/client/package.json'), 'utf8'))
+
+    expect(read('Dockerfile')).toMatch(
+      /cp -r node_modules\/@redis \/redis .*\n?.*prune .* mv \/redis node_modules\/@redis/,
+    )
+    expect(driver.dependencies ?? {}).toEqual({})
   })
 })
 

@@ -142,7 +142,17 @@ describe('compose.yaml', () => {
     const images = Object.values(services).flatMap(({ image }) => image ?? [])
 
     expect(Object.keys(services).sort()).toEqual([
-      ...['grafana', 'postgres', 'prometheus', 'redis', 'scrape-key', 'server', 'worker'],
+      ...[
+        'grafana',
+        'postgres',
+        'prometheus',
+        'redis',
+        'redis-server',
+        'redis-worker',
+        'scrape-key',
+        'server',
+        'worker',
+      ],
     ])
     expect(images.filter((image) => !/:v?\d+\.\d+(\.\d+)?(-\w+)?$/.test(image))).toEqual([])
     expect(read('Dockerfile').match(/^FROM \S+/gm)).toEqual(Array(2).fill('FROM node:20.20.2-bookworm-slim'))
