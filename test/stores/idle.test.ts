@@ -8,8 +8,12 @@ import { PostgresServer } from '../../lab/servers/postgres.js'
 import { type ConnectOptions, connect, defineJob, type Holdfast } from '../../src/index.js'
 
 const MINUTE_MS = 60_000
-/** The rest begins ten seconds after the last job; connections of the heartbeat's thread end a little later. */
-const SETTLED_MS = 25_000
+/** The rest has begun when no more connections than these are open, and nothing was asked for this long. */
+const STILL_MS = 10_000
+/** The connections of the producer are of no matter: that nothing is asked says enough. */
+const PRODUCER_TOO = Number.POSITIVE_INFINITY
+/** The rest begins ten seconds after the last job; connections of the heartbeat's thread end a little later. A busy machine takes longer. */
+const RESTS_WITHIN_MS = 90_000
 
 let server: PostgresServer
 
@@ -39,30 +43,48 @@ async function openDatabase(name: string) {
   await admin.connect()
   await admin.query('CREATE EXTENSION pg_stat_statements')
   const opened: Holdfast[] = []
+  const { rows: databases } = await admin.query('SELECT oid FROM pg_database WHERE datname = current_database()')
+  const countConnections = async (): Promise<number> => {
+    const { rows } = await admin.query(
+      "SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' AND datname = current_database()",
+    )
+    return rows[0].count
+  }
+  const readStatements = async (): Promise<readonly { readonly calls: number; readonly query: string }[]> => {
+    const { rows } = await admin.query(
+      "SELECT calls::int, query FROM pg_stat_statements WHERE dbid = $1 AND query NOT LIKE '%pg_stat_%' AND query NOT LIKE '%pg_database%' ORDER BY calls DESC",
+      [databases[0].oid],
+    )
+    return rows
+  }
   return {
     async open(options: ConnectOptions = {}): Promise<Holdfast> {
       const holdfast = await connect(url.href, options)
       opened.push(holdfast)
       return holdfast
     },
+    /** Resolves when the process rests: few connections are open, and nothing was asked for a while. */
+    async untilItRests(connectionsMax: number): Promise<void> {
+      let [calls, stillSinceMs] = [-1, Date.now()]
+      for (const endMs = Date.now() + RESTS_WITHIN_MS; Date.now() < endMs; await sleep(1_000)) {
+        const asked = sumOf(await readStatements())
+        if (asked !== calls || (await countConnections()) > connectionsMax) stillSinceMs = Date.now()
+        calls = asked
+        if (Date.now() - stillSinceMs >= STILL_MS) return
+      }
+      throw new Error(`the process did not rest within ${RESTS_WITHIN_MS} ms: ${await countConnections()} connections`)
+    },
     /** What the server was asked in this database during this time, and the most connections there were. */
     async countFor(ms: number): Promise<Count> {
-      const { rows: ids } = await admin.query('SELECT oid FROM pg_database WHERE datname = current_database()')
-      await admin.query('SELECT pg_stat_statements_reset(0, $1)', [ids[0].oid])
+      await admin.query('SELECT pg_stat_statements_reset(0, $1)', [databases[0].oid])
       let connections = 0
       for (const endMs = Date.now() + ms; Date.now() < endMs; ) {
-        const { rows } = await admin.query(
-          "SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' AND datname = current_database()",
-        )
-        connections = Math.max(connections, rows[0].count)
+        connections = Math.max(connections, await countConnections())
         await sleep(Math.min(1_000, endMs - Date.now()))
       }
-      const { rows } = await admin.query(
-        "SELECT calls::int, query FROM pg_stat_statements WHERE dbid = $1 AND query NOT LIKE '%pg_stat_%' AND query NOT LIKE '%pg_database%' ORDER BY calls DESC",
-        [ids[0].oid],
-      )
+      const rows = await readStatements()
       return {
-        statements: rows.reduce((sum, { calls }) => sum + calls, 0),
+        statements: sumOf(rows),
         connections,
         texts: rows.map(({ calls, query }) => `${calls} × ${query.replace(/\s+/g, ' ').slice(0, 100)}`),
       }
@@ -72,6 +94,10 @@ async function openDatabase(name: string) {
       await admin.end()
     },
   }
+}
+
+function sumOf(rows: readonly { readonly calls: number }[]): number {
+  return rows.reduce((sum, { calls }) => sum + calls, 0)
 }
 
 interface Ran {
@@ -97,13 +123,13 @@ describe.concurrent('an idle process with one worker', () => {
     expect,
     onTestFinished,
   }) => {
-    const { open, countFor, close } = await openDatabase('looks')
+    const { open, untilItRests, countFor, close } = await openDatabase('looks')
     onTestFinished(close)
     const working = await open()
     const ran = await startWorker(working)
     const first = await working.enqueue('work')
     await working.wait(first.id)
-    await sleep(SETTLED_MS)
+    await untilItRests(3)
 
     const count = await countFor(MINUTE_MS)
     expect(count.texts).toHaveLength(1)
@@ -125,13 +151,13 @@ describe.concurrent("an idle process with idle: 'sleep'", () => {
     expect,
     onTestFinished,
   }) => {
-    const { open, countFor, close } = await openDatabase('sleeps')
+    const { open, untilItRests, countFor, close } = await openDatabase('sleeps')
     onTestFinished(close)
     const working = await open({ idle: 'sleep' })
     const ran = await startWorker(working)
     const first = await working.enqueue('work')
     await working.wait(first.id)
-    await sleep(SETTLED_MS)
+    await untilItRests(1)
 
     const count = await countFor(20_000)
     expect(count.texts.length).toBeLessThanOrEqual(1)
@@ -145,14 +171,14 @@ describe.concurrent("an idle process with idle: 'sleep'", () => {
     await expect.poll(() => ran.find(({ id }) => id === timed.id), { timeout: 8_000, interval: 10 }).toBeDefined()
     expect(Math.abs(ran.at(-1)!.atMs - dueMs)).toBeLessThan(1_000)
 
-    await sleep(SETTLED_MS)
+    await untilItRests(PRODUCER_TOO)
     const { id } = await producer.enqueue('work')
     const atMs = Date.now()
     await expect.poll(() => ran.find((run) => run.id === id), { timeout: 5_000, interval: 10 }).toBeDefined()
     expect(ran.at(-1)!.atMs - atMs).toBeLessThan(1_000)
     expect((await producer.workers()).filter(({ seenAt }) => seenAt !== null)).toHaveLength(1)
 
-    await sleep(SETTLED_MS)
+    await untilItRests(PRODUCER_TOO)
     const before = ran.length
     await producer.schedule('every-two-seconds', { cron: '*/2 * * * * *', job: defineJob('work') })
     await expect.poll(() => ran.length - before, { timeout: 5_000 }).toBeGreaterThanOrEqual(2)
