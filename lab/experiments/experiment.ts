@@ -40,6 +40,8 @@ export interface Wishes {
   readonly failovers: number | null
   /** Only with one kind of servers. */
   readonly servers: string | null
+  /** Only in one way. */
+  readonly way: string | null
 }
 
 export interface ExperimentContext<Config> {

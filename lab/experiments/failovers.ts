@@ -26,6 +26,8 @@ interface FailoversConfig extends RoundTimes {
   /** In one of how many failovers the producer is killed. */
   readonly killsOneIn: number
   readonly hasMemory: boolean
+  /** The only way; null for all of them in turn. */
+  readonly way: Way | null
 }
 
 const PATRONI_WAYS: readonly Way[] = ['crash', 'crash, behind', 'switchover']
@@ -36,19 +38,31 @@ export const failovers: Experiment = defineExperiment<FailoversConfig>({
   longTakes: '50 minutes',
   short: {
     // One of Patroni's takes half a minute, of which little is processor time.
-    ...{ rounds: { pair: 2, 'pair-15': 0, patroni: 1 }, roundsOfCluster: 10, killsOneIn: 2, hasMemory: true },
+    ...{
+      rounds: { pair: 2, 'pair-15': 0, patroni: 1 },
+      roundsOfCluster: 10,
+      killsOneIn: 2,
+      hasMemory: true,
+      way: null,
+    },
     ...{ perSecond: 200, beforeMs: 1_200, afterMs: 500, drainMs: 60_000 },
   },
   long: {
-    ...{ rounds: { pair: 90, 'pair-15': 88, patroni: 22 }, roundsOfCluster: 10, killsOneIn: 5, hasMemory: true },
+    ...{
+      rounds: { pair: 90, 'pair-15': 88, patroni: 22 },
+      roundsOfCluster: 10,
+      killsOneIn: 5,
+      hasMemory: true,
+      way: null,
+    },
     ...{ perSecond: 1_150, beforeMs: 1_500, afterMs: 1_500, drainMs: 60_000 },
   },
   hasOwnServers: true,
   canAdd: true,
-  takes: ['failovers', 'servers', 'rate'],
-  adjust(config, { failovers: wished, servers, rate }) {
+  takes: ['failovers', 'servers', 'rate', 'way'],
+  adjust(config, { failovers: wished, servers, rate, way }) {
     const rounds = wishedRounds(config.rounds, wished, servers)
-    return { ...config, rounds, ...(rate === null ? {} : { perSecond: rate }) }
+    return { ...config, rounds, way: wishedWay(way), ...(rate === null ? {} : { perSecond: rate }) }
   },
   async run({ config, seed, earlier }) {
     const rows: FailoverRow[] = []
@@ -91,9 +105,20 @@ function wishedRounds(
   return { pair: 0, 'pair-15': 0, patroni: 0, [kind]: wished ?? Math.max(rounds[kind], 1) }
 }
 
+function wishedWay(wished: string | null): Way | null {
+  if (wished === null) return null
+  const way = WAYS.find((known) => known === wished)
+  if (way !== undefined) return way
+  throw new HoldfastError('invalid_option', `way must be ${WAYS.join('; or ')}, got ${show(wished)}`)
+}
+
 /** Each way in turn, so that a short run has as many of them as it can; the seed says which is first. */
-function planRounds(kind: ServerKind, { rounds, killsOneIn }: FailoversConfig, seed: number): readonly RoundPlan[] {
-  const ways = kind === 'patroni' ? PATRONI_WAYS : WAYS
+function planRounds(
+  kind: ServerKind,
+  { rounds, killsOneIn, way }: FailoversConfig,
+  seed: number,
+): readonly RoundPlan[] {
+  const ways = way !== null ? [way] : kind === 'patroni' ? PATRONI_WAYS : WAYS
   return Array.from({ length: rounds[kind] }, (_, index) => ({
     way: ways[(index + seed) % ways.length]!,
     // Not in step with the ways.

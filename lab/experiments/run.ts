@@ -114,14 +114,14 @@ async function readEarlier(path: string): Promise<Earlier> {
 }
 
 function check(options: RunOptions): Experiment {
-  const { name, seed, minutes, rate, processes, slots, failovers, servers, adds, isShort } = options
+  const { name, seed, minutes, rate, processes, slots, failovers, servers, way, adds, isShort } = options
   const experiment = Object.hasOwn(EXPERIMENTS, name) ? EXPERIMENTS[name] : undefined
   if (experiment === undefined) {
     const known = Object.keys(EXPERIMENTS).join(', ')
     throw new HoldfastError('invalid_option', `there is no experiment ${show(name)}; there are ${known}`)
   }
   checkWhole('seed', seed, 0, 2 ** 32 - 1)
-  const wishes: Wishes = { minutes, rate, processes, slots, failovers, servers }
+  const wishes: Wishes = { minutes, rate, processes, slots, failovers, servers, way }
   const wished = Object.entries(wishes).flatMap(([wish, value]) => (value === null ? [] : [wish as keyof Wishes]))
   const refused = wished.filter((wish) => !experiment.takes.includes(wish))
   if (refused.length > 0) {

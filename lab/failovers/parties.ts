@@ -1,5 +1,6 @@
 // The processes of a run of failovers: producers, workers, and one that is both.
 
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Child } from '../bench/children.js'
 import type { AcceptedLine, PartyLines, RunLine } from './lines.js'
@@ -15,6 +16,9 @@ const CAST = [
   { name: 'both', share: 0.5, slots: 32 },
   { name: 'worker', share: 0, slots: 64 },
 ] as const
+/** Lines of a story, and how long one is, at most. */
+const STORY_MAX = 400
+const STORY_LINE_MAX = 400
 /** The one that is killed in some rounds. */
 const MORTAL = 'producer'
 
@@ -119,6 +123,23 @@ export class Parties {
       for (const line of lines.succeeded) succeeded!.push(line)
     }
     return { accepted: accepted!, acceptedByKilled: acceptedByKilled!, began: began!, succeeded: succeeded! }
+  }
+
+  /** Everything that the processes wrote down about these jobs and about the servers, in the order of time. */
+  async story(ids: readonly string[], sinceMs: number): Promise<readonly string[]> {
+    const told: { readonly atMs: number; readonly text: string }[] = []
+    for (const { name, record } of [...this.#living, ...this.#killed]) {
+      for (const line of (await readFile(record, 'utf8')).split('\n')) {
+        const isEvent = line.startsWith('event ')
+        if (!isEvent && !ids.some((id) => line.includes(id))) continue
+        const atMs = Number(isEvent ? line.split(' ')[1] : line.match(/ (\d{13})(?: |$)/)?.[1])
+        if (atMs >= sinceMs) told.push({ atMs, text: `${atMs} ${name}: ${line.slice(0, STORY_LINE_MAX)}` })
+      }
+    }
+    return told
+      .sort((one, other) => one.atMs - other.atMs)
+      .map(({ text }) => text)
+      .slice(0, STORY_MAX)
   }
 
   async close(): Promise<void> {

@@ -32,12 +32,15 @@ export interface PartySample extends Message {
   /** How long it took to say everything again, the longest. */
   readonly tookMs: number
   readonly lastError: string | null
+  /** The oldest calls without an answer, and since when. */
+  readonly oldest: readonly string[]
 }
 
 const TICK_MS = 5
 /** Calls that wait at most: a run that is stuck must not fill the memory. */
 const OPEN_MAX = 15_000
 const BATCH = 20
+const OLDEST_MAX = 3
 /** Of a hundred jobs, in this order. The rest are plain. */
 const SHARES: readonly (readonly [AcceptedKind, number])[] = [
   ['batch', 20],
@@ -46,6 +49,9 @@ const SHARES: readonly (readonly [AcceptedKind, number])[] = [
   ['failing', 5],
   ['child', 3],
 ]
+
+/** Events that a story of a failover needs. */
+const TOLD: ReadonlySet<string> = new Set(['timeline.changed', 'failover.said', 'store.failed', 'store.recovered'])
 
 const work = defineJob('work', { retry: { backoff: 'fixed', base: '100ms' }, maxAttempts: 5 })
 
@@ -78,6 +84,7 @@ class Party {
   #pace = { perSecond: 0, sinceMs: 0, sent: 0 }
   #seq = 0
   #lastId: string | null = null
+  readonly #open = new Set<string>()
   #counts = { accepted: 0, refused: 0, open: 0 }
   #saidAgain = { jobs: 0, claims: 0, settlements: 0 }
   #tookMs = 0
@@ -90,10 +97,10 @@ class Party {
   }
 
   async work(slots: number): Promise<void> {
-    const handler = work.handle(async (payload, { id, attempt, schedule }) => {
+    const handler = work.handle(async (payload, { id, attempt, fence, schedule }) => {
       const { ms = 0, fails = 0 } = payload as { readonly ms?: number; readonly fails?: number }
       const tick = schedule === null ? '-' : `${schedule.name}@${schedule.tick.getTime()}`
-      this.#write(`began ${id} ${attempt} ${tick} ${Date.now()}`)
+      this.#write(`began ${id} ${attempt} ${tick} ${Date.now()} ${fence}`)
       await new Promise((resolve) => setTimeout(resolve, ms))
       const isFailing = attempt <= fails
       this.#write(`ended ${id} ${attempt} ${isFailing ? 'failed' : 'succeeded'} ${Date.now()}`)
@@ -104,6 +111,7 @@ class Party {
   }
 
   heard(event: HoldfastEvent): void {
+    if (TOLD.has(event.name)) this.#write(`event ${Date.now()} ${JSON.stringify(event, readable)}`)
     if (event.name === 'failover.said') {
       const { jobs, claims, settlements } = this.#saidAgain
       this.#saidAgain = {
@@ -154,6 +162,8 @@ class Party {
 
   async #call(kind: AcceptedKind, count: number, run: () => Promise<readonly string[]>): Promise<void> {
     this.#counts.open += count
+    const call = `${kind} since ${Date.now()} (${this.#seq})`
+    this.#open.add(call)
     try {
       const ids = await run()
       const atMs = Date.now()
@@ -165,6 +175,7 @@ class Party {
       this.#counts.refused += count
     }
     this.#counts.open -= count
+    this.#open.delete(call)
   }
 
   #write(line: string): void {
@@ -172,12 +183,17 @@ class Party {
   }
 
   sample(): Omit<PartySample, 'kind'> {
-    return { ...this.#counts, saidAgain: this.#saidAgain, tookMs: this.#tookMs, lastError: this.#lastError }
+    const oldest = [...this.#open].slice(0, OLDEST_MAX)
+    return { ...this.#counts, saidAgain: this.#saidAgain, tookMs: this.#tookMs, lastError: this.#lastError, oldest }
   }
 
   close(): void {
     closeSync(this.#file)
   }
+}
+
+function readable(_: string, value: unknown): unknown {
+  return value instanceof Error ? value.message : value
 }
 
 function kindOf(seq: number): AcceptedKind {

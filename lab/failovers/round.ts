@@ -13,6 +13,8 @@ import type { PartySample } from './party-child.js'
 
 const MAIN = join(import.meta.dirname, '..', '..', 'src', 'cli', 'main.js')
 const LOOK_MS = 100
+/** Jobs of one failover whose story is told. */
+const TOLD_MAX = 3
 
 export interface RoundPlan {
   readonly way: Way
@@ -47,6 +49,8 @@ export interface RoundResult extends RoundFindings {
   readonly saidAgain: { readonly jobs: number; readonly claims: number; readonly settlements: number }
   readonly named: NamedWindow | null
   readonly isDrained: boolean
+  /** What the processes wrote down about a few of the jobs that went wrong; empty when none did. */
+  readonly story: readonly string[]
   readonly lastError: string | null
 }
 
@@ -65,6 +69,7 @@ export async function runRound(
   await parties.setPace(0)
   const endMs = Date.now()
   const isAnswered = await answeredAll(parties, times.drainMs)
+  const open = isAnswered ? [] : await unanswered(parties)
   const isDrained = (await drained(cluster.primaryUrl, times.drainMs)) && isAnswered
   const drainMs = Date.now() - endMs
   const rest = await parties.read()
@@ -74,12 +79,15 @@ export async function runRound(
   const whereabouts = await whereAre(cluster.primaryUrl, [...accepted, ...acceptedByKilled])
   const named = kills ? await namedWindow(cluster.primaryUrl) : null
   const findings = checkRound({ accepted, acceptedByKilled, began, succeeded, whereabouts, named })
+  const bad = [...findings.lost, ...findings.twice, ...findings.dead]
+  const story =
+    bad.length === 0 && isDrained ? [] : [...open, ...(await parties.story(bad.slice(0, TOLD_MAX), beganMs))]
   const gap = longestGap(accepted, beganMs, endMs)
   const sum = (read: (sample: PartySample) => number) =>
     [...after].reduce((total, [party, sample]) => total + read(sample) - read(before.get(party)!), 0)
   return {
     ...findings,
-    ...{ way, kills, named, isDrained, drainMs },
+    ...{ way, kills, named, isDrained, drainMs, story },
     accepted: accepted.length + acceptedByKilled.length,
     runs: began.length,
     perSecond: (accepted.length + acceptedByKilled.length) / ((endMs - beganMs) / 1_000),
@@ -137,6 +145,12 @@ async function answeredAll(parties: Parties, patienceMs: number): Promise<boolea
     if ([...(await parties.sample()).values()].every(({ open }) => open === 0)) return true
   }
   return false
+}
+
+/** The oldest calls of each process that have no answer, in words. */
+async function unanswered(parties: Parties): Promise<readonly string[]> {
+  const samples = [...(await parties.sample())].filter(([, { open }]) => open > 0)
+  return samples.map(([party, { open, oldest }]) => `${party}: ${open} calls without an answer, ${oldest.join(', ')}`)
 }
 
 const UNFINISHED = `

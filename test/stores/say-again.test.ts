@@ -5,8 +5,9 @@ import type { NewJob, SettledJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import type { Database } from '../../src/stores/postgres/database.js'
 import type { FiredTicks, RememberedLease } from '../../src/stores/postgres/failover-memory.js'
+import { newSweep, promote } from '../../src/stores/postgres/promote.js'
 import { enqueueAgain, leaseAgain, ticksAgain } from '../../src/stores/postgres/say-again.js'
-import { manualClock } from '../../src/testing/manual-clock.js'
+import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
 import {
   dead,
   LEASE_MS,
@@ -28,9 +29,11 @@ const FENCE = START_MS + 5
 
 let store: Store
 let db: Database
+let clock: ManualClock
 
 beforeEach(async () => {
-  store = await openCleanStore(url, schema, manualClock())
+  clock = manualClock()
+  store = await openCleanStore(url, schema, clock)
   db = await databaseOf(url, schema)
 })
 
@@ -93,6 +96,21 @@ describe('a settlement that is said again', () => {
     expect(await claimIds(store)).toEqual([])
   })
 
+  test('ends a job that becomes ready in the same moment', async () => {
+    const due = newJob({ when: { delayMs: 1 } })
+    await store.enqueue([due])
+    await clock.advance(1)
+    const mover = await promoteSlowly()
+
+    const saying = sayLeases(lease(due, succeeded))
+    await mover.whenInTheWay()
+    mover.commit()
+
+    expect(await saying).toEqual({ claimed: 0, settled: 1 })
+    await mover.isOver
+    expect(await placesOf(due.id)).toEqual(['finished'])
+  })
+
   test('changes nothing the second time', async () => {
     const job = newJob()
     await store.enqueue([job])
@@ -133,6 +151,18 @@ describe('a settlement that is said again', () => {
 
     expect(await store.get(failed.id)).toMatchObject({ state: 'retrying', attempt: 1 })
     expect((await store.get(died.id))?.state).toBe('dead')
+  })
+
+  test('makes its queue wait as its handler was told', async () => {
+    const [told, next] = [newJob(), newJob()]
+    await store.enqueue([told, next])
+    const holdOff = { scope: 'queue', afterMs: 60_000 } as const
+
+    await sayLeases(lease(told, (job) => ({ ...retrying(job), holdOff })))
+
+    expect(await claimIds(store)).toEqual([])
+    await clock.advance(60_000)
+    expect(await claimIds(store)).toContain(next.id)
   })
 
   test('and the job after it: the job has ended, and is not claimed', async () => {
@@ -292,6 +322,30 @@ test('a child whose parent another process knows waits for it', async () => {
 
   expect(await stateOf(child)).toBe('blocked')
 })
+
+/** Promotes in a transaction that stays open until it is told to commit. */
+async function promoteSlowly() {
+  let commit: () => void = () => {}
+  const told = new Promise<void>((resolve) => {
+    commit = resolve
+  })
+  let isOver: Promise<void> = Promise.resolve()
+  const backend = await new Promise<string>((resolve, reject) => {
+    isOver = db.transaction('upkeep', async (send) => {
+      await promote(db, send, newSweep(), 100, () => {})
+      resolve((await send({ name: '', sql: 'SELECT pg_backend_pid()::text' }, []))[0]![0]!)
+      await told
+    })
+    isOver.catch(reject)
+  })
+  const sql = 'SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1::integer = ANY (pg_blocking_pids(pid)))::text'
+  const isInTheWay = async () => (await db.send('look', { name: '', sql }, [backend]))[0]![0]
+  return {
+    isOver,
+    commit,
+    whenInTheWay: () => expect.poll(isInTheWay, { interval: 10 }).toBe('true'),
+  }
+}
 
 /** The tables that have a row of one of these jobs, beside its facts. */
 async function placesOf(...ids: string[]): Promise<readonly string[]> {

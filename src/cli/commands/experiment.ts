@@ -21,6 +21,7 @@ interface ExperimentFlags {
   readonly slots?: number
   readonly failovers?: number
   readonly servers?: string
+  readonly way?: string
   readonly add?: boolean
 }
 
@@ -42,6 +43,7 @@ export function addExperiment(parent: Command, cli: Cli): void {
     .option('--slots <number>', 'how many jobs each of them runs concurrently (sustained)', wholeNumber)
     .option('--failovers <number>', 'how many failovers (failovers)', wholeNumber)
     .option('--servers <kind>', 'only with pair, pair-15 or patroni (failovers)')
+    .option('--way <name>', "only in one way, such as 'frozen, behind' (failovers)")
     .option('--add', 'add to the document in --out, so that a long form can be run in pieces (failovers)')
     .option('--out <folder>', 'where the plots and the document go (default: a new temporary folder)')
     .option('--page <file>', 'put the figures into this page of the findings, in place of the last ones')
@@ -81,6 +83,7 @@ async function experiment(cli: Cli, name: string | undefined, flags: ExperimentF
     slots: flags.slots ?? null,
     failovers: flags.failovers ?? null,
     servers: flags.servers ?? null,
+    way: flags.way ?? null,
     adds: flags.add === true,
   })
   if (flags.json === true) writeJson(cli, document)

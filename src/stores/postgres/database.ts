@@ -6,7 +6,7 @@ import type { Queryable } from '../../core/job-store.js'
 import type { Clock } from '../../core/ports.js'
 import type { Query } from './exchange.js'
 import { type ConnectionSettings, Lane } from './lane.js'
-import { LaneGroup } from './lane-group.js'
+import { type HeldUntil, LaneGroup } from './lane-group.js'
 import { checkTransaction, explainArrayNulls, Whereabouts } from './own-transaction.js'
 import { SearchTurns } from './search-turns.js'
 import type { SessionSettings } from './session.js'
@@ -60,8 +60,13 @@ const APART: Readonly<Record<Purpose, { readonly session: SessionSettings; reado
 }
 
 /** What must not be done on a new primary before this process has said again what that may have lost: a lease that it would not find is
- *  only lost if nobody restores it. */
-const AFTER_SAID: readonly Purpose[] = ['claim', 'settle', 'extend']
+ *  only lost if nobody restores it. Nor is anything claimed before the others have, also not by a claim that was sent before the change and
+ *  has waited for a connection since. */
+const HELD_UNTIL: Readonly<Partial<Record<Purpose, HeldUntil>>> = {
+  claim: 'said by all',
+  settle: 'said',
+  extend: 'said',
+}
 
 /** Steps of retention that lock nobody out may take longer than calls that somebody waits for. */
 const RETENTION_DEADLINE_MS = 120_000
@@ -110,7 +115,7 @@ export class Database {
       options.laneFor?.(PURPOSES[purpose], APART[purpose].session) ??
       new Lane({
         ...{ settings, connectMs, group, purpose: PURPOSES[purpose], ...APART[purpose] },
-        waitsForSaid: AFTER_SAID.includes(purpose),
+        heldUntil: HELD_UNTIL[purpose] ?? null,
         durability: this.durability,
       })
     const purposes = Object.keys(PURPOSES) as Purpose[]

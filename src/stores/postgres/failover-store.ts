@@ -1,11 +1,32 @@
 // A store that survives failovers: what it answers is remembered, and after a change of servers calls about leases wait until that was
 // said again. ◄── store.ts · next: failover-memory.ts
 
-import type { ClaimedJob } from '../../core/job.js'
+import { isHoldfastError } from '../../core/errors.js'
+import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
+import type { EnqueueRequest } from '../../core/job-store.js'
 import type { Store } from '../../core/store.js'
 import type { Asked } from './asked-again.js'
 import type { Failover } from './failover.js'
 import type { FailoverMemory } from './failover-memory.js'
+
+/** How often a settlement in a handler's transaction is sent. Before each but the first, what may be missing is said again. */
+const INSIDE_TRIES_MAX = 3
+
+/** Jobs whose enqueue had no answer: the server may have taken them, and a worker may have run them, before another took over. */
+class DoubtfulJobs {
+  readonly #jobs = new WeakSet<NewJob>()
+  #untilMs = Number.NEGATIVE_INFINITY
+
+  add(jobs: readonly NewJob[], ms: number): void {
+    for (const job of jobs) this.#jobs.add(job)
+    this.#untilMs = performance.now() + ms
+  }
+
+  /** Costs nothing while every enqueue was answered. */
+  hasAny(jobs: readonly NewJob[]): boolean {
+    return performance.now() < this.#untilMs && jobs.some((job) => this.#jobs.has(job))
+  }
+}
 
 /** The same store, with a memory. */
 export function withFailover(store: Store, failover: Failover, memory: FailoverMemory): Store {
@@ -19,11 +40,31 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
   }
   // The caller's connection may lead to a new server that this process has not met. A lease that is lost there may only not be said yet.
   const settleInside: Store['settle'] = async (jobs, request) => {
-    // This process may meet the new server while it settles there.
-    const before = failover.epoch
-    const results = await store.settle(jobs, request)
-    const isLost = results.some(({ result }) => result === 'lost')
-    return isLost && (await failover.verify(before)) ? store.settle(jobs, request) : results
+    for (let tries = 1; ; tries++) {
+      // This process may meet the new server while it settles there.
+      const before = failover.epoch
+      try {
+        const results = await store.settle(jobs, request)
+        const isLost = results.some(({ result }) => result === 'lost')
+        if (!isLost || tries === INSIDE_TRIES_MAX || !(await failover.verify(before))) return results
+      } catch (error) {
+        // A connection of ours failed, not the handler's. It cannot begin its transaction again: the job would run again. Settling twice
+        // under one lease changes nothing.
+        if (!isHoldfastError(error) || !error.retryable || tries === INSIDE_TRIES_MAX) throw error
+        await failover.verify(before)
+      }
+    }
+  }
+  const doubtful = new DoubtfulJobs()
+  const enqueue = async (jobs: readonly NewJob[], request: EnqueueRequest): Promise<readonly Enqueued[]> => {
+    if (request.tx !== undefined) return store.enqueue(jobs, request)
+    try {
+      const isDoubtful = failover.isPatienceOver && doubtful.hasAny(jobs)
+      return await (isDoubtful ? failover.enqueueDoubtful(jobs) : store.enqueue(jobs, request))
+    } catch (error) {
+      if (isHoldfastError(error) && error.retryable) doubtful.add(jobs, memory.ms)
+      throw error
+    }
   }
   return {
     ...store,
@@ -36,7 +77,7 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
       // A key that a lost job has, or a parent that is not there yet, must be said first.
       if (jobs.some(({ idempotencyKey, after }) => idempotencyKey !== null || after.length > 0))
         await failover.whenSaid()
-      const answers = await store.enqueue(jobs, request)
+      const answers = await enqueue(jobs, request)
       if (request.tx !== undefined) memory.enqueuedInside(answers)
       else memory.enqueued(jobs, answers)
       if (request.claim !== undefined) {

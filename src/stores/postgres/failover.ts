@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { asError, HoldfastError, isHoldfastError } from '../../core/errors.js'
 import type { Emit } from '../../core/events.js'
-import type { NewJob } from '../../core/job.js'
+import type { Enqueued, NewJob } from '../../core/job.js'
 import { type Asked, type AskedCalls, askAgain } from './asked-again.js'
 import { record } from './audit.js'
 import type { Database, Send } from './database.js'
@@ -15,7 +15,7 @@ import type { LaneGroup } from './lane-group.js'
 import type { LateLooks } from './late-looks.js'
 import { Marks } from './marks.js'
 import { reportMissing } from './missing.js'
-import { enqueueAgain, leaseAgain, ticksAgain, unknownOf, withoutKey } from './say-again.js'
+import { enqueueAgain, leaseAgain, ticksAgain, unknownOf, withoutKey, writeInTurn } from './say-again.js'
 import { arrayOf, readMs, statement } from './statement.js'
 
 /** How long claims wait, after the first process has met the new server, for workers that may know of jobs that have ended. */
@@ -23,6 +23,8 @@ const HOLD_MS = 8_000
 /** How long what a worker knows of a job waits for the producer that knows the job. Shorter than HOLD_MS: it must be said before others
  *  claim. */
 const PATIENCE_MS = 6_000
+/** From when on it may have been said without. A statement that was sent before is over by then. */
+const IMPATIENT_FROM_MS = 4_000
 /** And how long at least: the new server does not know a worker that was started in the moments that it lost. */
 const HOLD_MS_MIN = 1_500
 const LOOK_MS = 100
@@ -32,7 +34,7 @@ const SAID_MS = 2_000
 const VERIFY_MS = 10_000
 /** A process that remembers something asks which server there is when no call was answered for this long: a server that freezes breaks no
  *  connection, and a process that makes no calls would never learn of a failover. */
-const SILENT_MS = 2_000
+const SILENT_MS = 1_000
 const WATCH_MS = 250
 /** How often it asks while it is only idle. */
 const ASK_MS = 5_000
@@ -103,6 +105,8 @@ export class Failover {
   /** Which change the tables of the server knew last that everything was said to; null where nobody can tell. */
   #epoch: string | null = null
   #saidChanges = 0
+  /** When the server of that change was first met, on the monotonic clock. */
+  #metMs = Number.NEGATIVE_INFINITY
   #isAsking = false
   #askMs = 0
   readonly #watching: NodeJS.Timeout
@@ -115,7 +119,7 @@ export class Failover {
     this.#marks = new Marks(parts.db, parts.memory)
     parts.group.onNewer = (from, to) => this.#changed(from, to)
     parts.group.onReturn = () => this.#say()
-    parts.group.isHeld = () => this.#saying !== null
+    parts.group.isHeld = (until) => this.#saying !== null || (until === 'said by all' && this.#isHeld)
     this.#watching = setInterval(() => void this.#watch(), WATCH_MS).unref()
     parts.group.guardsTimeline = true
   }
@@ -264,6 +268,7 @@ export class Failover {
         changes = this.#changes
         if (epoch === this.#epoch && changes === this.#saidChanges) continue
         if (changes === this.#saidChanges) this.#changedUnseen()
+        this.#metMs = performance.now() - (sinceMs ?? 0)
         await this.#sayOnce(sinceMs ?? 0)
         this.#epoch = epoch
         this.#saidChanges = changes
@@ -307,12 +312,8 @@ export class Failover {
   /** Says jobs and then leases, counts them, and returns what has to wait for others. Nothing does when the time for that is over: a
    *  job was accepted, and must be there, also without the key that another has. */
   async #sayThese(some: Unsaid, isOver: boolean, counts: Counts): Promise<Unsaid> {
-    const { db, knownQueues, lateLooks, onReady, onAsked } = this.#parts
-    const jobs = await enqueueAgain(db, isOver ? some.jobs.map(withoutKey) : some.jobs, (written, answers) => {
-      void knownQueues.add(written)?.catch(() => {})
-      lateLooks.afterEnqueue(answers)
-      for (const queue of new Set(written.map(({ queue }) => queue))) onReady(queue)
-    })
+    const { db, lateLooks, onReady, onAsked } = this.#parts
+    const jobs = await enqueueAgain(db, isOver ? some.jobs.map(withoutKey) : some.jobs, this.#written)
     const leases = await leaseAgain(db, some.leases, { onReady, takesUnknown: isOver })
     if (leases.claimed + leases.settled > 0) lateLooks.afterTransaction()
     const calls: AskedCalls = { asked: onAsked, ready: onReady }
@@ -323,6 +324,26 @@ export class Failover {
     counts.claims += leases.claimed
     counts.settlements += leases.settled
     return { jobs: jobs.left, leases: leases.left, asked: asked.left }
+  }
+
+  readonly #written = (jobs: readonly NewJob[], answers: readonly Enqueued[]) => {
+    const { knownQueues, lateLooks, onReady } = this.#parts
+    void knownQueues.add(jobs)?.catch(() => {})
+    lateLooks.afterEnqueue(answers)
+    for (const queue of new Set(jobs.map(({ queue }) => queue))) onReady(queue)
+  }
+
+  /** Whether workers may have said what they know of jobs that the server did not know. */
+  get isPatienceOver(): boolean {
+    const sinceMs = performance.now() - this.#metMs
+    return sinceMs >= IMPATIENT_FROM_MS && sinceMs < IMPATIENT_FROM_MS + this.#parts.memory.ms
+  }
+
+  /** Writes jobs that the last server may have taken, and that may have run there. */
+  async enqueueDoubtful(jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
+    const answers = await writeInTurn(this.#parts.db, 'keys', jobs)
+    this.#written(jobs, answers)
+    return answers
   }
 
   async #record(details: Readonly<Record<string, number>>): Promise<void> {

@@ -2,6 +2,9 @@
 
 import { type Comparison, compareIdentity, type ServerIdentity } from './identity.js'
 
+/** What a lane waits for on a new server: that this process has said again what that may have lost, or that the others have as well. */
+export type HeldUntil = 'said' | 'said by all'
+
 /** A lane, as its neighbours see it. */
 interface Member {
   /** Gives up its connection and what is under way on it; the next query connects anew. */
@@ -42,8 +45,8 @@ export class LaneGroup {
   answeredMs: number = performance.now()
   #isInDoubt = false
 
-  /** Whether something is still to be said again to the newest server. */
-  isHeld: () => boolean = () => false
+  /** Whether a lane that waits for this may not be used yet on the newest server. */
+  isHeld: (until: HeldUntil) => boolean = () => false
 
   constructor({ unpreparedMs = UNPREPARED_MS, onDoubt }: LaneGroupOptions = {}) {
     this.#unpreparedMs = unpreparedMs

@@ -10,7 +10,7 @@ import { requestCancel } from './cancel-request.js'
 import { connectError, refusesOptions, sqlStateOf, storeError } from './errors.js'
 import { Exchange, type Failure, type Query } from './exchange.js'
 import { IDENTITY, isOtherTimeline, onTimeline, readIdentity, type ServerIdentity } from './identity.js'
-import { LaneGroup } from './lane-group.js'
+import { type HeldUntil, LaneGroup } from './lane-group.js'
 import { POOL_TOO_SMALL } from './pooler.js'
 import { readFacts, type Session, type SessionFacts, type SessionSettings, sessionWith } from './session.js'
 import type { Row } from './statement.js'
@@ -30,8 +30,8 @@ export interface LaneOptions {
   /** True of a lane whose statements write nothing. It asks every few seconds whether its server still takes writes, because no
    *  answer would tell it. Default false. */
   readonly onlyReads?: boolean
-  /** True of a lane that is not used while the store says again what a failover may have lost. Default false. */
-  readonly waitsForSaid?: boolean
+  /** What it waits for before it is used on a new server. Default null: nothing. */
+  readonly heldUntil?: HeldUntil | null
   /** What its commits wait for. Default 'replicated'. */
   readonly durability?: Durability
 }
@@ -304,7 +304,8 @@ export class Lane {
         throw new HoldfastError('closed', `the store was closed while it connected to ${this.#options.purpose}`)
       }
       this.#connection = connection
-      if (this.#options.waitsForSaid === true && this.#group.isHeld()) throw notYet(this.#options.purpose)
+      const { heldUntil = null, purpose } = this.#options
+      if (heldUntil !== null && this.#group.isHeld(heldUntil)) throw notYet(purpose)
       return connection
     } catch (thrown) {
       const error = isHoldfastError(thrown) ? thrown : connectError(await this.#where(), thrown)

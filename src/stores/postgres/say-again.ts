@@ -66,12 +66,7 @@ export async function enqueueAgain(
   let written = 0
   for (const some of piecesOf(missing, BATCH)) {
     written += await unlessRefused(some, async (part) => {
-      const answers = await db.transaction('again', async (send) => {
-        await send(TURN, [])
-        const answered = await writeAgain(db, send, part)
-        await send(DROP_SECOND, [plainArrayOf(part.map(({ id }) => id))])
-        return answered
-      })
+      const answers = await writeInTurn(db, 'again', part)
       onWritten(part, answers)
       const isTaken = (index: number) => 'created' in answers[index]! && answers[index]!.id === part[index]!.id
       left.push(...part.filter((_, index) => !isTaken(index)))
@@ -79,6 +74,20 @@ export async function enqueueAgain(
     })
   }
   return { written, left }
+}
+
+/** Writes jobs of which a worker may have said before that they run or have ended. */
+export function writeInTurn(
+  db: Database,
+  purpose: 'again' | 'keys',
+  jobs: readonly NewJob[],
+): Promise<readonly Enqueued[]> {
+  return db.transaction(purpose, async (send) => {
+    await send(TURN, [])
+    const answers = await writeAgain(db, send, jobs)
+    await send(DROP_SECOND, [plainArrayOf(jobs.map(({ id }) => id))])
+    return answers
+  })
 }
 
 function writeAgain(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
@@ -215,10 +224,17 @@ WITH moment AS MATERIALIZED (
    CROSS JOIN moment
   RETURNING id
 )
-SELECT id::text FROM leased
+SELECT id::text, 'claimed' FROM leased
 UNION ALL
-SELECT id::text FROM older`,
+SELECT id::text, 'claimed' FROM older
+UNION ALL
+SELECT lease.id::text, 'held'
+  FROM lease
+ WHERE EXISTS (SELECT FROM :schema.running WHERE running.id = lease.id AND running.fence = lease.fence)`,
 )
+/** How often a lease is taken for that another transaction has moved the job while it was taken: a due job becomes ready, a child is
+ *  released. Neither moves the job a second time, and nobody claims it meanwhile. */
+const MOVED_MAX = 3
 
 /** What became of the leases. */
 interface LeasesAgain {
@@ -279,24 +295,39 @@ async function leaseThrough(
   await send(TURN, [])
   const requeued = leases.flatMap(({ id }) => (dead.has(id) ? [id] : []))
   if (requeued.length > 0) await requeueThrough(db, send, requeued, 'holdfast', onReady)
-  const restored = await send(CLAIM_AGAIN, [
-    db.now(),
-    plainArrayOf(leases.map(({ id }) => id)),
-    plainArrayOf(leases.map(({ fence }) => fence)),
-    arrayOf(leases.map(({ claim, settled }) => (claim ?? settled!).queue)),
-    arrayOf(leases.map(({ claim }) => claim?.type ?? null)),
-    arrayOf(leases.map(({ claim }) => claim?.priority ?? null)),
-    arrayOf(leases.map(({ claim }) => claim?.attempt ?? null)),
-    arrayOf(leases.map(({ claim }) => claim?.crashes ?? null)),
-    arrayOf(leases.map(({ claim }) => claim?.worker ?? null)),
-    // A job that goes on waiting needs its facts: it runs again when its producer says it again.
-    arrayOf(leases.map(({ settled }) => settled === null || isFinished(settled.settlement.state))),
-    arrayOf(leases.map(({ claim }) => claim?.leaseMs ?? BRIEF_LEASE_MS)),
-  ])
+  const restored = await claimThrough(db, send, leases)
   const settlements = leases.flatMap(({ settled }): SettledJob[] => (settled === null ? [] : [settled]))
   const results = await settle(db, oneByOne(send), settlements, { isInTransaction: true, onReady })
   const settledIds = new Set(results.filter(({ result }) => result === 'settled').map(({ id }) => id))
-  return { claimed: restored.filter(([id]) => !settledIds.has(id!)).length, settled: settledIds.size }
+  return { claimed: restored.filter((id) => !settledIds.has(id)).length, settled: settledIds.size }
+}
+
+/** Takes jobs from where they wait, and returns those that it took. A statement does not find a job that another transaction moves while it
+ *  runs: it waits for that transaction, sees that the job has left the one table, and does not see it in the other. The next statement does.
+ *  A job that was left there would run again. */
+async function claimThrough(db: Database, send: Send, leases: readonly RememberedLease[]): Promise<readonly string[]> {
+  const claimed: string[] = []
+  let rest = leases
+  for (let tries = 0; tries < MOVED_MAX && rest.length > 0; tries++) {
+    const rows = await send(CLAIM_AGAIN, [
+      db.now(),
+      plainArrayOf(rest.map(({ id }) => id)),
+      plainArrayOf(rest.map(({ fence }) => fence)),
+      arrayOf(rest.map(({ claim, settled }) => (claim ?? settled!).queue)),
+      arrayOf(rest.map(({ claim }) => claim?.type ?? null)),
+      arrayOf(rest.map(({ claim }) => claim?.priority ?? null)),
+      arrayOf(rest.map(({ claim }) => claim?.attempt ?? null)),
+      arrayOf(rest.map(({ claim }) => claim?.crashes ?? null)),
+      arrayOf(rest.map(({ claim }) => claim?.worker ?? null)),
+      // A job that goes on waiting needs its facts: it runs again when its producer says it again.
+      arrayOf(rest.map(({ settled }) => settled === null || isFinished(settled.settlement.state))),
+      arrayOf(rest.map(({ claim }) => claim?.leaseMs ?? BRIEF_LEASE_MS)),
+    ])
+    const taken = new Set(rows.map(([id]) => id!))
+    for (const [id, how] of rows) if (how === 'claimed') claimed.push(id!)
+    rest = rest.filter(({ id }) => !taken.has(id))
+  }
+  return claimed
 }
 
 /** Does something with all of them; when the store refuses that, with each half, down to the one that it refuses. */

@@ -3,7 +3,7 @@
 
 import { queueLimitName } from '../../core/flow/job-flow.js'
 import type { SettledJob } from '../../core/job.js'
-import type { Database } from './database.js'
+import type { Send } from './database.js'
 import { plainArrayOf, statement, unlessUsual } from './statement.js'
 
 /** Parts of settle_any. Each limit and group is written once, whatever the number of jobs, by functions: who settles may hold off what its
@@ -87,9 +87,14 @@ SELECT :schema.open_flow(held.queue)::text
 )
 
 /** Makes it possible that the queues of these jobs are paused for a time: one that had no flow control has it from now on. */
-export async function openQueues(db: Database, jobs: readonly SettledJob[], onlyExpired: boolean): Promise<void> {
+export async function openQueues(
+  send: Send,
+  now: string | null,
+  jobs: readonly SettledJob[],
+  onlyExpired: boolean,
+): Promise<void> {
   const holding = jobs.filter(({ holdOff }) => holdOff?.scope === 'queue')
   if (holding.length === 0) return
   const leases = [plainArrayOf(holding.map(({ id }) => id)), plainArrayOf(holding.map(({ fence }) => fence))]
-  await db.send('settle', OPEN_FLOWS, [db.now(), ...leases, onlyExpired])
+  await send(OPEN_FLOWS, [now, ...leases, onlyExpired])
 }

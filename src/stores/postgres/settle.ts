@@ -46,7 +46,9 @@ export async function settle(
   const sendOne: Send = async (...call) => (await send([call]))[0]!
   const leases = firstOfEachLease(jobs)
   const marks = await fingerprints(sendOne, leases)
-  await openQueues(db, leases, options.onlyExpired ?? false)
+  // Leases that a transaction has restored are visible in it alone.
+  const sendOpening: Send = options.isInTransaction ? sendOne : (...call) => db.send('settle', ...call)
+  await openQueues(sendOpening, db.now(), leases, options.onlyExpired ?? false)
   const parts = partsOf(db, leases, marks, options)
   const calls = parts.map(({ call }) => call)
   const { answers, woken } = await sendWithParked(db, send, leases, calls)
