@@ -43,7 +43,7 @@ import { RemoteWork } from './remote-work.js'
 import { runAgain } from './run-again.js'
 import * as schedules from './schedules.js'
 import { SharedCounts } from './shared-counts.js'
-import * as signals from './signals.js'
+import { type SignalOptions, type SignalSent, Signals } from './signals.js'
 import type { StoreTime } from './store-time.js'
 
 /** What these calls stand on. */
@@ -71,6 +71,7 @@ export class OperatorCalls {
   readonly #deps: OperatorCallsDeps
   readonly #keys: KeyCache
   readonly #counts: SharedCounts
+  readonly #signals: Signals
   #remoteWork: RemoteWork | null = null
   #isClosed = false
 
@@ -78,6 +79,7 @@ export class OperatorCalls {
     this.#deps = deps
     this.#keys = new KeyCache(deps.ports.clock)
     this.#counts = new SharedCounts(deps.ports.clock)
+    this.#signals = new Signals(deps)
   }
 
   /** The store, unless this is closed. */
@@ -191,13 +193,9 @@ export class OperatorCalls {
 
   /** Sends a signal to a job that waits for it with `ctx.waitFor`, or will: until then it is kept. `value` is any JSON value. Raises `wrong_state` for
    *  a job that has finished, `job_not_found`, `unstorable`, `kept_full`. */
-  async signal(
-    id: string,
-    name: string,
-    value?: unknown,
-    options?: signals.SignalOptions,
-  ): Promise<signals.SignalSent> {
-    return signals.signal(this.open(), this.#deps.nextId, { id, name, value, options })
+  async signal(id: string, name: string, value?: unknown, options?: SignalOptions): Promise<SignalSent> {
+    this.open()
+    return this.#signals.send({ id, name, value, options })
   }
 
   /** The output of a job, piece by piece, from `from` on: what is there, and then what comes, until the job has finished. Go on after a break with the

@@ -69,7 +69,7 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   watch: async (store, owner) => store.watch([await startIn(owner)]),
   note: async (store, owner) => store.note([newNote(await startIn(owner), { progress: '1' })]),
   signal: async (store, owner) =>
-    store.signal({ id: await enqueueJob(owner), key: fresh('key'), name: 'approved', value: '1', by: 'ada' }),
+    store.signal([{ id: await enqueueJob(owner), key: fresh('key'), name: 'approved', value: '1', by: 'ada' }]),
   recall: async (store, owner) => store.recall(await startIn(owner)),
   keep: async (store, owner) =>
     store.keep([

@@ -34,7 +34,7 @@ test('nothing is left in any table of a job that was pruned', async () => {
   const entry = { kind: 'step', name: 'a', value: '1', begun: 1, isEnded: true, tookMs: 0 } as const
   await store.keep([{ ...job, entry }])
   await store.write([{ ...job, offset: 0, chunks: ['text'] }])
-  await store.signal({ id: job.id, key: newId(), name: 'go', value: '1', by: OPERATOR })
+  await store.signal([{ id: job.id, key: newId(), name: 'go', value: '1', by: OPERATOR }])
   await store.settle([succeeded(job)])
   await clock.advance(3 * DAY_MS)
 

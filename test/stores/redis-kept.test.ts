@@ -35,7 +35,7 @@ test('nothing is left of a job that was pruned', async () => {
   const [child, job] = [await enqueueJob(store, { queue: 'children' }), await startJob(store)]
   await store.keep([{ ...job, entry: effect }])
   await store.write([{ ...job, offset: 0, chunks: ['text'] }])
-  await store.signal({ id: job.id, key: newId(), name: 'go', value: '1', by: OPERATOR })
+  await store.signal([{ id: job.id, key: newId(), name: 'go', value: '1', by: OPERATOR }])
   const settlement = { state: 'blocked', attempt: 0, crashes: 0 } as const
   await store.settle([{ ...succeeded(job), settlement, children: { ids: [child], wakesEarly: false } }])
   const kept = [

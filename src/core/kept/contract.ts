@@ -37,9 +37,9 @@ export interface KeptStore {
    *  order: false when the lease no longer holds. Then nothing is kept, also when the lease is lost while the call is under way. */
   keep(entries: readonly KeptOf[]): Promise<readonly boolean[]>
 
-  /** Keeps a signal with a job that has not finished, and makes the job ready if it waits for it. A signal whose key the job has already
-   *  changes nothing. */
-  signal(signal: NewSignal): Promise<SignalResult>
+  /** Keeps each signal with its job, unless that has finished, and makes the job ready if it waits for it. A signal whose key the job has
+   *  already changes nothing. All in one commit; those of one job in their order. Answers in order. */
+  signal(signals: readonly NewSignal[]): Promise<readonly SignalResult[]>
 
   /** A page of the effects that were begun more than once, or whose outcome is not known although the attempt that began them is over. */
   doubtful(request: DoubtfulRequest): Promise<DoubtfulPage>

@@ -104,7 +104,7 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
       }),
     write: (writes) => call((nowMs) => write(memory, bounded('write', writes), nowMs)),
     read: ({ id, from }) => call(() => read(memory, id, from)),
-    signal: (signalled) => call((nowMs) => signal(memory, signalled, nowMs)),
+    signal: (signals) => call((nowMs) => bounded('signal', signals).map((sent) => signal(memory, sent, nowMs))),
 
     observe: (reports) => call((nowMs) => observe(memory, bounded('observe', reports), nowMs)),
 

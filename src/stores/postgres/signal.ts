@@ -76,18 +76,43 @@ function wakeParked(db: Database, jobs: readonly Parked[]): Call {
 
 const SIGNAL = statement(
   'signal',
-  'SELECT result, in_queue FROM :schema.signal_job($1::timestamptz, $2::uuid, $3, $4, $5::json, $6, $7::integer)',
+  `
+SELECT answer.result, answer.in_queue
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::json[], $6::text[]) WITH ORDINALITY AS sent (id, key, name, value, actor, place)
+ CROSS JOIN LATERAL :schema.signal_job($1::timestamptz, sent.id, sent.key, sent.name, sent.value, sent.actor, $7::integer) AS answer
+ ORDER BY sent.place`,
 )
 
 export async function signal(
   db: Database,
-  { id, key, name, value, by }: NewSignal,
+  signals: readonly NewSignal[],
   onReady: (queue: string) => void,
-): Promise<SignalResult> {
-  const [row] = await db.send('operate', SIGNAL, [db.now(), id, key, name, value, by, SIGNALS_MAX])
-  const [result, queue] = row!
+): Promise<readonly SignalResult[]> {
+  if (signals.length === 0) return []
+  // Each locks the row of its job until the commit: in one order in every process, so that no two wait for each other.
+  const places = [...signals.keys()].sort((one, other) => compareIds(signals[one]!.id, signals[other]!.id))
+  const sent = places.map((place) => signals[place]!)
+  const rows = await db.send('operate', SIGNAL, [
+    db.now(),
+    plainArrayOf(sent.map(({ id }) => id)),
+    arrayOf(sent.map(({ key }) => key)),
+    arrayOf(sent.map(({ name }) => name)),
+    arrayOf(sent.map(({ value }) => value)),
+    arrayOf(sent.map(({ by }) => by)),
+    SIGNALS_MAX,
+  ])
+  const answers = new Array<SignalResult>(signals.length)
+  for (const [at, place] of places.entries()) answers[place] = readAnswer(signals[place]!.id, rows[at]!)
+  for (const queue of new Set(rows.map(([, woken]) => woken))) if (queue != null) onReady(queue)
+  return answers
+}
+
+function compareIds(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0
+}
+
+function readAnswer(id: string, [result, queue]: Row): SignalResult {
   if (result === 'missing' || result === 'full') return { id, result }
   if (result !== 'signalled') return { id, result: 'refused', state: result as JobState }
-  if (queue != null) onReady(queue)
   return { id, result, woken: queue != null }
 }

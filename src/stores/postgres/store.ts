@@ -170,7 +170,10 @@ function compose({
       return write(db, writes)
     },
     read: ({ id, from }) => read(db, id, from),
-    signal: (signalled) => signal(db, signalled, ready),
+    async signal(signals) {
+      checkBatch('signal', signals)
+      return signal(db, signals, ready)
+    },
     async keep(entries) {
       checkBatch('keep', entries)
       return keep(db, entries)

@@ -47,34 +47,45 @@ function kept.park(work, job, parked)
 end
 `
 
-/** ARGV: id, key, name, value, most signals. Answers with two values: 'missing' '' | 'refused' state | 'full' '' | 'signalled' and '1' when the job waited for
- *  it, or ''. */
+/** ARGV: most signals of a job, then id, key, name, value for each. Answers with two values for each: 'missing' '' | 'refused' state | 'full' '' | 'signalled'
+ *  and '1' when the job waited for it, or ''. */
 export const SIGNAL: string = lua`
-writes('signal', {}, function(work, args)
-  local id, key, name, value, most = unpack(args, 3, 7)
+function kept.signalOne(work, most, id, key, name, value)
   local job = jobOf(work, id)
-  if not job then return { 'missing', '' } end
+  if not job then return 'missing', '' end
   local signals = 'signals:' .. id
-  if hasFlag(job, 'g') and getField(work, signals, 'key ' .. key) then return { 'signalled', '' } end
-  if isFinished(job.state) then return { 'refused', job.state } end
+  if hasFlag(job, 'g') and getField(work, signals, 'key ' .. key) then return 'signalled', '' end
+  if isFinished(job.state) then return 'refused', job.state end
   local count = tonumber(getField(work, signals, 'count') or 0)
-  if count >= tonumber(most) then return { 'full', '' } end
+  if count >= most then return 'full', '' end
   setField(work, signals, 'key ' .. key, text(count + 1) .. ' ' .. text(work.t) .. ' ' .. name .. '\n' .. value)
   setField(work, signals, 'name ' .. name, tonumber(getField(work, signals, 'name ' .. name) or 0) + 1)
   setField(work, signals, 'count', count + 1)
   addFlag(job, 'g')
   local isWoken = kept.wake(work, job)
   save(work, job)
-  return { 'signalled', isWoken and '1' or '' }
+  return 'signalled', isWoken and '1' or ''
+end
+
+writes('signal', {}, function(work, args)
+  local most, answers = tonumber(args[3]), {}
+  for at = 4, #args, 4 do
+    local result, detail = kept.signalOne(work, most, unpack(args, at, at + 3))
+    table.insert(answers, result)
+    table.insert(answers, detail)
+  end
+  return answers
 end)
 `
 
-export async function signal(redis: Redis, { id, key, name, value: sent }: NewSignal): Promise<SignalResult> {
-  const { value } = await redis.write<[string, string]>('operate', 'signal', [
-    ...[shortId(id), key, name, sent],
-    SIGNALS_MAX,
-  ])
-  const [result, detail] = value
+export async function signal(redis: Redis, signals: readonly NewSignal[]): Promise<SignalResult[]> {
+  if (signals.length === 0) return []
+  const args = signals.flatMap(({ id, key, name, value }) => [shortId(id), key, name, value])
+  const { value } = await redis.write<string[]>('operate', 'signal', [SIGNALS_MAX, ...args])
+  return signals.map(({ id }, place) => readAnswer(id, value[2 * place]!, value[2 * place + 1]!))
+}
+
+function readAnswer(id: string, result: string, detail: string): SignalResult {
   if (result === 'signalled') return { id, result, woken: detail === '1' }
   if (result === 'refused') return { id, result, state: stateOfLetter(detail) }
   return { id, result: result as 'missing' | 'full' }

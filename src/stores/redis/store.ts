@@ -111,7 +111,10 @@ export function composeStore({ redis, wakeUps, extender, queuesMax, close }: Sto
       checkBatch('keep', entries)
       return keep(redis, entries)
     },
-    signal: (sent) => signal(redis, sent),
+    async signal(signals) {
+      checkBatch('signal', signals)
+      return signal(redis, signals)
+    },
     async doubtful(request) {
       checkWhole('doubtful: limit', request.limit, 1, PAGE_MAX)
       return doubtfulPage(await doubtful(redis, request), request.limit)

@@ -13,8 +13,8 @@ function parked(job: ClaimedJob, name: string, { seen = 0, turn = 1, delayMs = M
   return snoozed(job, delayMs, { wait: { name, turn, seen } })
 }
 
-function send(store: Store, id: string, name: string, value = 'true', key: string = newId()) {
-  return store.signal({ id, key, name, value, by: OPERATOR })
+async function send(store: Store, id: string, name: string, value = 'true', key: string = newId()) {
+  return (await store.signal([{ id, key, name, value, by: OPERATOR }]))[0]!
 }
 
 const waiting: Facts = {
@@ -100,6 +100,53 @@ const waiting: Facts = {
     expect(await send(store, id, 'approved')).toEqual({ id, result: 'signalled', woken: false })
 
     expect((await store.recall(await claimJob(store)))!.signals).toHaveLength(1)
+  },
+
+  'signals that are sent together are answered in order, and those of one job are kept in theirs': async ({
+    store,
+    expect,
+  }) => {
+    const [waits, other] = [await startJob(store), await startJob(store)]
+    await store.settle([parked(waits, 'approved')])
+    const gone = newId()
+    const signals = [
+      { id: other.id, name: 'message', value: '1', key: 'one' },
+      { id: gone, name: 'message', value: '1', key: 'one' },
+      { id: waits.id, name: 'approved', value: '2', key: 'two' },
+      { id: other.id, name: 'message', value: '3', key: 'three' },
+      { id: other.id, name: 'message', value: '4', key: 'one' },
+    ]
+
+    const answers = await store.signal(signals.map((sent) => ({ ...sent, by: OPERATOR })))
+
+    expect(answers).toEqual([
+      { id: other.id, result: 'signalled', woken: false },
+      { id: gone, result: 'missing' },
+      { id: waits.id, result: 'signalled', woken: true },
+      { id: other.id, result: 'signalled', woken: false },
+      { id: other.id, result: 'signalled', woken: false },
+    ])
+    expect((await store.recall(other))!.signals.map(({ value }) => value)).toEqual(['1', '3'])
+    expect(await claimIds(store)).toEqual([waits.id])
+  },
+
+  'signals of several processes to the same jobs, sent together, wait for each other and are all kept': async ({
+    store,
+    openPeer,
+    expect,
+  }) => {
+    const peer = await openPeer()
+    for (let made = 0; made < 20; made++) await enqueueJob(store)
+    const jobs = await claimJobs(store)
+    const signals = jobs.map(({ id }) => ({ id, name: 'message', value: '1', by: OPERATOR }))
+
+    await Promise.all([
+      store.signal(signals.map((sent) => ({ ...sent, key: 'one' }))),
+      peer.signal([...signals].reverse().map((sent) => ({ ...sent, key: 'other' }))),
+    ])
+
+    const kept = await Promise.all(jobs.map(async (job) => (await store.recall(job))!.signals.length))
+    expect(kept).toEqual(jobs.map(() => 2))
   },
 
   'a signal that is sent again changes nothing, also after its job has finished': async ({ store, expect }) => {

@@ -35,13 +35,10 @@ export async function readFrom(
   return page!
 }
 
-export async function signalIn(shards: Shards, sent: NewSignal): Promise<SignalResult> {
-  const [answer] = await shards.byId(
-    [sent.id],
-    async (redis) => [await signal(redis, sent)],
-    ({ result }) => result === 'missing',
-  )
-  return answer!
+/** The shards of all jobs are known first: of two signals of one job none may overtake the other. */
+export async function signalIn(shards: Shards, signals: readonly NewSignal[]): Promise<SignalResult[]> {
+  await shards.locate(signals.map(({ id }) => id))
+  return shards.byShard(signals, ({ id }) => shards.guess(id), signal)
 }
 
 /** Every shard gives a page, and the first of all these make the page. */

@@ -164,7 +164,10 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
       checkBatch('keep', entries)
       return keepIn(shards, entries)
     },
-    signal: (sent) => signalIn(shards, sent),
+    async signal(signals) {
+      checkBatch('signal', signals)
+      return signalIn(shards, signals)
+    },
     async doubtful(request) {
       checkWhole('doubtful: limit', request.limit, 1, PAGE_MAX)
       return doubtfulIn(shards, request)
