@@ -1,5 +1,4 @@
-// The Redis store keeps every fact of the conformance suite over a cluster of three masters and three replicas as well, but those of flow
-// control.
+// The Redis store keeps every fact of the conformance suite over a cluster of three masters and three replicas as well.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RedisCluster } from '../../lab/servers/redis-cluster.js'
@@ -19,9 +18,6 @@ describe('Redis store over a cluster', () => {
     expect,
     openStore: (clock) => openCleanStore(cluster, clock),
     openPeer: (clock) => openPeerStore(cluster, clock),
-    lacks: {
-      flow: 'a Redis Cluster has no flow control yet',
-    },
     skip: test.skip,
   })
 })

@@ -2,6 +2,7 @@
 
 import { spawnSync } from 'node:child_process'
 import type { RedisServer } from '../../lab/servers/redis.js'
+import type { RedisCluster } from '../../lab/servers/redis-cluster.js'
 import { groupOf } from '../../src/stores/memory/held.js'
 import type { Job, Memory } from '../../src/stores/memory/memory.js'
 import { shortId } from '../../src/stores/redis/ids.js'
@@ -20,13 +21,48 @@ return cjson.encode(found)`
 
 /** What the keys of flow control say beyond or short of the jobs of the memory store, in words. */
 export function strayKeys(server: RedisServer, memory: Memory): string[] {
-  const said = spawnSync('redis-cli', ['-p', String(server.port), 'EVAL', MEMBERS, '0'], { encoding: 'utf8' }).stdout
-  const actual = said.trim() === '{}' ? [] : (JSON.parse(said) as string[])
+  const said = evaluate(server, MEMBERS)
+  const actual = said === '{}' ? [] : (JSON.parse(said) as string[])
   const expected = expectedKeys(memory)
   return [
     ...actual.filter((line) => !expected.includes(line)).map((line) => `too much: ${line}`),
     ...expected.filter((line) => !actual.includes(line)).map((line) => `missing: ${line}`),
   ]
+}
+
+/** In a cluster: what the homes of limits count, and loans that are out. One "<limit>: <running>" for each home. */
+const COUNTS = `
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*:runs:*')) do
+  local sum, runs = 0, redis.call('HGETALL', key)
+  for i = 2, #runs, 2 do sum = sum + tonumber(string.match(runs[i], '^%d+')) end
+  if sum > 0 then found[#found + 1] = string.match(key, ':runs:(.*)$') .. ': ' .. sum end
+end
+for _, key in ipairs(redis.call('KEYS', '*:limit:*')) do
+  if redis.call('HEXISTS', key, 'loan') == 1 then found[#found + 1] = 'on loan: ' .. key end
+end
+return cjson.encode(found)`
+
+/** Where the homes of limits count other than the jobs that run, in words. */
+export function strayLimits(cluster: RedisCluster, memory: Memory): string[] {
+  const actual = cluster.masters.flatMap((server) => {
+    const said = evaluate(server, COUNTS)
+    return said === '{}' ? [] : (JSON.parse(said) as string[])
+  })
+  const counts = new Map<string, number>()
+  for (const { facts, state } of memory.jobs.values()) {
+    if (state !== 'running') continue
+    for (const name of facts.flow?.limits ?? []) counts.set(name, (counts.get(name) ?? 0) + 1)
+  }
+  const expected = [...counts].filter(([name]) => memory.limits.has(name)).map(([name, count]) => `${name}: ${count}`)
+  return [
+    ...actual.filter((line) => !expected.includes(line)).map((line) => `too much: ${line}`),
+    ...expected.filter((line) => !actual.includes(line)).map((line) => `missing: ${line}`),
+  ]
+}
+
+function evaluate(server: RedisServer, script: string): string {
+  return spawnSync('redis-cli', ['-p', String(server.port), 'EVAL', script, '0'], { encoding: 'utf8' }).stdout.trim()
 }
 
 function expectedKeys(memory: Memory): string[] {

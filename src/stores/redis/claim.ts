@@ -71,10 +71,12 @@ end
 `
 
 /**
- * ARGV: worker, leaseMs, '*' or the number of types; the types; the number of types that are run in batches, and each with the most; then
- * queue, limit and how many of these are ahead, of each queue. Answers with five values for each job: id, fence, attempt, crashes, facts; then how long the longest-waiting
- * one had been ready, or ''; a list of queues and their settings; a list with four values for each queue that has flow control: name, '1'
- * to claim again, how long to wait or '', limits that are probed with commas; and a list of jobs of batches, each with the size of its batch.
+ * ARGV: worker, leaseMs, '*' or the number of types; the types; the number of types that are run in batches, and each with the most; the
+ * number of limits that the claim has on loan, and ten values for each (lending.ts); then queue, limit and how many of these are ahead, of
+ * each queue. Answers with five values for each job: id, fence, attempt, crashes, facts; then how long the longest-waiting one had been
+ * ready, or ''; a list of queues and their settings; a list with six values for each queue that has flow control: name, '1' to claim again, how
+ * long to wait or '', limits that are probed with commas, in a cluster limits of its ready jobs with commas, and '1' when it gave none because the
+ * claim lacks some of these; a list of jobs of batches, each with the size of its batch; and seven values for each loan.
  */
 export const CLAIM: string = lua`
 writes('claim', { 'allow-oom' }, function(work, args)
@@ -88,11 +90,14 @@ writes('claim', { 'allow-oom' }, function(work, args)
   local batches, batchCount = {}, tonumber(args[from])
   for i = from + 1, from + 2 * batchCount, 2 do batches[args[i]] = tonumber(args[i + 1]) end
   from = from + 2 * batchCount + 1
+  local loanCount = tonumber(args[from])
+  limits.readLoans(work, args, from + 1, loanCount)
+  from = from + 10 * loanCount + 1
   -- A queue that is listed twice gives its jobs where it is listed first.
-  local order, limits, aheads = {}, {}, {}
+  local order, amounts, aheads = {}, {}, {}
   for i = from, #args, 3 do
-    if not limits[args[i]] then order[#order + 1] = args[i] end
-    limits[args[i]] = (limits[args[i]] or 0) + tonumber(args[i + 1])
+    if not amounts[args[i]] then order[#order + 1] = args[i] end
+    amounts[args[i]] = (amounts[args[i]] or 0) + tonumber(args[i + 1])
     aheads[args[i]] = (aheads[args[i]] or 0) + tonumber(args[i + 2])
   end
   local taken, settings, flow, inBatches, longest = {}, {}, {}, {}, ''
@@ -107,7 +112,7 @@ writes('claim', { 'allow-oom' }, function(work, args)
     for i = 1, size do inBatches[#inBatches + 1], inBatches[#inBatches + 2] = batch[i].id, tostring(size) end
   end
   for _, name in ipairs(order) do
-    local limit, before = math.min(limits[name], 5000), #taken
+    local limit, before = math.min(amounts[name], 5000), #taken
     local queue = queueOf(work, name)
     hasFlow = queue.flow ~= ''
     if hasFlow then
@@ -115,7 +120,8 @@ writes('claim', { 'allow-oom' }, function(work, args)
         queue = name, limit = limit, ahead = aheads[name], types = types, batches = batches, start = start, mark = mark
       }
       local state = claimFlow(work, request)
-      local values = { name, state.hasMore and '1' or '', state.wait, table.concat(state.probed, ',') }
+      local values = { name, state.hasMore and '1' or '', state.wait, table.concat(state.probed, ','), '', '' }
+      values[5], values[6] = table.concat(state.names or {}, ','), state.isShort and '1' or ''
       for _, value in ipairs(values) do flow[#flow + 1] = value end
     elseif limit > 0 and queue.isKnown and not queue.isPaused then
       local found = firstReady(work, name, limit, types)
@@ -135,13 +141,32 @@ writes('claim', { 'allow-oom' }, function(work, args)
     end
   end
   taken[#taken + 1] = text(longest)
-  taken[#taken + 1], taken[#taken + 2], taken[#taken + 3] = settings, flow, inBatches
+  taken[#taken + 1], taken[#taken + 2], taken[#taken + 3], taken[#taken + 4] = settings, flow, inBatches, limits.closeLoans(work)
   return taken
 end)
 `
 
 export async function claim(redis: Redis, request: ClaimRequest): Promise<Claim> {
-  const { types, worker, leaseMs, queues, batches = [] } = request
+  return (await claimWith(redis, request, [])).claim
+}
+
+/** What a claim of one shard found. */
+export interface FoundClaim {
+  readonly claim: Claim
+  /** In a cluster: the limits of the ready jobs of each queue that has flow control. */
+  readonly names: ReadonlyMap<string, readonly string[]>
+  /** Queues that gave no job because the claim lacks loans. */
+  readonly short: ReadonlySet<string>
+  /** What giveBack (lending.ts) takes. */
+  readonly loans: readonly string[]
+}
+
+/** Claims with limits on loan, ten values for each of those. */
+export async function claimWith(
+  redis: Redis,
+  { types, worker, leaseMs, queues, batches = [] }: ClaimRequest,
+  onLoan: readonly string[],
+): Promise<FoundClaim> {
   const args: (string | number)[] = [
     worker,
     leaseMs,
@@ -150,33 +175,53 @@ export async function claim(redis: Redis, request: ClaimRequest): Promise<Claim>
     batches.length,
   ]
   for (const { type, max } of batches) args.push(type, max)
+  args.push(onLoan.length / LOAN_VALUES, ...onLoan)
   for (const { queue, limit, ahead = 0 } of queues) args.push(queue, limit, ahead)
   const { value, nowMs } = await redis.write<(string | string[])[]>('claim', 'claim', args, { waits: false })
+  const loans = value.pop() as string[]
   const inBatches = value.pop() as string[]
-  const flow = readStates(value.pop() as string[])
+  const states = value.pop() as string[]
   const settings = value.pop() as string[]
   const waited = value.pop() as string
   const limits = new Map<string, ClaimedJob['queueLimits']>()
   for (let at = 0; at < settings.length; at += 2) limits.set(settings[at]!, queueLimits(settings[at + 1]!))
   const jobs: ClaimedJob[] = []
   for (let at = 0; at < value.length; at += 5) jobs.push(claimedJob(value.slice(at, at + 5) as string[], limits))
-  const claimed = inBatches.length === 0 ? jobs : withBatches(jobs, inBatches)
+  const { flow, names, short } = readStates(states)
   return {
-    jobs: claimed,
-    nowMs,
-    waitedMs: waited === '' ? null : Number(waited),
-    ...(flow.length === 0 ? {} : { flow }),
+    claim: {
+      jobs: inBatches.length === 0 ? jobs : withBatches(jobs, inBatches),
+      nowMs,
+      waitedMs: waited === '' ? null : Number(waited),
+      ...(flow.length === 0 ? {} : { flow }),
+    },
+    ...{ names, short, loans },
   }
 }
 
-function readStates(values: readonly string[]): FlowState[] {
-  const found: FlowState[] = []
-  for (let at = 0; at < values.length; at += 4) {
-    const [queue, more, wait, probed] = values.slice(at, at + 4) as [string, string, string, string]
+/** Values of a limit that a claim has on loan. */
+export const LOAN_VALUES = 10
+const STATE_VALUES = 6
+
+function readStates(
+  values: readonly string[],
+): Pick<FoundClaim, 'names' | 'short'> & { readonly flow: readonly FlowState[] } {
+  const flow: FlowState[] = []
+  const names = new Map<string, readonly string[]>()
+  const short = new Set<string>()
+  for (let at = 0; at < values.length; at += STATE_VALUES) {
+    const [queue, more, wait, probed, limits, isShort] = values.slice(at, at + STATE_VALUES) as [
+      ...[string, string, string, string, string, string],
+    ]
+    names.set(queue, limits.split(',').filter(Boolean))
+    if (isShort === '1') {
+      short.add(queue)
+      continue
+    }
     const state = { queue, more: more === '1', waitMs: wait === '' ? null : Number(wait) }
-    found.push(probed === '' ? state : { ...state, probed: [...new Set(probed.split(','))] })
+    flow.push(probed === '' ? state : { ...state, probed: [...new Set(probed.split(','))] })
   }
-  return found
+  return { flow, names, short }
 }
 
 function withBatches(jobs: readonly ClaimedJob[], inBatches: readonly string[]): ClaimedJob[] {

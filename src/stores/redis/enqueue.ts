@@ -168,14 +168,17 @@ end
 writes('enqueue', {}, function(work, args)
   local worker, leaseMs, claimCount, queuesMax = args[3], tonumber(args[4]), tonumber(args[5]), tonumber(args[6])
   local specs = readSpecs(args, 8)
-  for _, spec in ipairs(specs) do spec.isTick = args[7] == '2' end
+  local mode, unknown = string.match(args[7], '^(%d?) ?(.*)$')
+  for _, spec in ipairs(specs) do spec.isTick = mode == '2' end
+  work.unknownLimits = {}
+  for name in string.gmatch(unknown, '[^,]+') do work.unknownLimits[name] = true end
   openQueues(work, specs, queuesMax)
   local ids, fresh = {}, {}
   for i, spec in ipairs(specs) do ids[i] = spec.id end
   load(work, 's', ids)
   load(work, 'f', ids)
   for i = 1, math.min(claimCount, #specs) do fresh[i] = not stateOf(work, specs[i].id) end
-  local answers = writeJobs(work, specs, args[7] == '1')
+  local answers = writeJobs(work, specs, mode == '1')
   placeNew(work, work.newIds)
   local flat, taken, settings = {}, 0, ''
   for i, answer in ipairs(answers) do
@@ -207,13 +210,20 @@ export interface Enqueueing {
   readonly queuesMax: number
 }
 
+interface EnqueueHow extends Pick<EnqueueRequest, 'claim'> {
+  readonly mode?: EnqueueMode
+  /** In a cluster: limits of these jobs that their homes do not know. */
+  readonly unknownLimits?: readonly string[]
+}
+
 export async function enqueue(
   { redis, queuesMax }: Enqueueing,
   jobs: readonly NewJob[],
-  { claim, mode = '' }: Pick<EnqueueRequest, 'claim'> & { readonly mode?: EnqueueMode },
+  { claim, mode = '', unknownLimits = [] }: EnqueueHow,
 ): Promise<readonly Enqueued[]> {
   if (jobs.length === 0) return []
-  const args = [claim?.worker ?? '', claim?.leaseMs ?? 0, claim?.count ?? 0, queuesMax, mode]
+  const how = unknownLimits.length === 0 ? mode : `${mode} ${unknownLimits.join(',')}`
+  const args = [claim?.worker ?? '', claim?.leaseMs ?? 0, claim?.count ?? 0, queuesMax, how]
   for (const job of jobs) args.push(...jobArgs(job))
   const reply = await redis.write<string[]>('enqueue', 'enqueue', args, { isEnqueue: true }).catch((error: unknown) => {
     throw redis.refusal(error) === 'HFQUEUES'

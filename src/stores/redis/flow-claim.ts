@@ -418,6 +418,10 @@ claimFlow = function(work, request)
     taken = {}, plainTaken = 0, passed = 0, visits = 0, probed = state.probed, strangers = {}
   }
   local tracks, sharing = tracksInTurn(look), {}
+  if work.shard then
+    state.names, state.isShort = limits.missingLoans(work, tracks)
+    if state.isShort then return state end
+  end
   for _, track in ipairs(tracks) do
     if not track.isPlain then wakeNaps(look, track) end
   end

@@ -1,6 +1,7 @@
 // Limits and queues under flow control, in numbers.
 
 import { FLOW_COUNT_MAX, FLOW_COUNTED_MAX, type FlowCounts, type QueueFlowCount } from '../../core/flow/counts.js'
+import type { LimitView } from '../../core/flow/views.js'
 import { limits } from './limits.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
@@ -58,17 +59,18 @@ const LOOKED_MAX = 1_000
 const COUNT_MS_MAX = 1_000
 
 export async function flowCounts(redis: Redis): Promise<FlowCounts> {
-  const shown = (await limits(redis)).slice(0, FLOW_COUNTED_MAX)
-  return {
-    limits: shown.map(({ name, running, concurrency, level, tokens, until, breaker }) => ({
-      ...{ name, running, capacity: level ?? concurrency, tokens, isHeldOff: until !== null },
-      ...{ position: breaker?.position ?? null, forced: breaker?.forced ?? null },
-    })),
-    queues: await queueCounts(redis),
-  }
+  return { limits: limitCounts(await limits(redis)), queues: await queueCounts(redis) }
 }
 
-async function queueCounts(redis: Redis): Promise<readonly QueueFlowCount[] | null> {
+/** The first limits, in numbers. */
+export function limitCounts(views: readonly LimitView[]): FlowCounts['limits'] {
+  return views.slice(0, FLOW_COUNTED_MAX).map(({ name, running, concurrency, level, tokens, until, breaker }) => ({
+    ...{ name, running, capacity: level ?? concurrency, tokens, isHeldOff: until !== null },
+    ...{ position: breaker?.position ?? null, forced: breaker?.forced ?? null },
+  }))
+}
+
+export async function queueCounts(redis: Redis): Promise<readonly QueueFlowCount[] | null> {
   const { value: all } = await redis.read<string[]>('look', 'flowing', [])
   const names = all.slice(0, FLOW_COUNTED_MAX)
   const found: QueueFlowCount[] = []

@@ -20,6 +20,7 @@ import type { Redis } from './redis.js'
  * neighbours: ARGV id, queue, group, limit; answers with three lists of ids and types: running, before, after.
  */
 export const FLOW_LOOKS: string = lua`
+do
 reads('tracks', function(work, args)
   local limit, most, answer, queues = args[3], tonumber(args[4]), {}, slice(args, 5)
   if #queues == 0 then queues = redis.call('ZRANGE', work.b .. 'flowing', 0, -1) end
@@ -99,6 +100,7 @@ reads('neighbours', function(work, args)
   while #running > limit do table.remove(running) end
   return { shown(work, running, limit), shown(work, before, limit), shown(work, after, limit) }
 end)
+end
 `
 
 export async function tracks(redis: Redis, { queues, limit }: TracksRequest): Promise<readonly TrackView[]> {

@@ -7,7 +7,7 @@ import { NO_GROUP_SETTINGS } from '../../core/flow/settings.js'
 import type { FlowStanding } from '../../core/flow/views.js'
 import type { QueueSettings } from '../../core/views.js'
 import { longId } from './ids.js'
-import { LIMIT_VALUES, readLimit, viewOf } from './limit-row.js'
+import { type KeptLimit, LIMIT_VALUES, readLimit, viewOf } from './limit-row.js'
 import { lua } from './lua.js'
 import { stateOfLetter } from './states.js'
 
@@ -53,7 +53,8 @@ local function flowOfJob(work, job)
     }
   end
   local names = { 'queue:' .. job.queue }
-  for _, name in ipairs(job.flow and job.flow.names or {}) do names[#names + 1] = name end
+  -- In a cluster the caller asks the homes of the others.
+  for _, name in ipairs(not work.shard and job.flow and job.flow.names or {}) do names[#names + 1] = name end
   for _, name in ipairs(names) do
     for _, value in ipairs(limitValues(work, name) or {}) do limits_[#limits_ + 1] = value end
   end
@@ -66,17 +67,18 @@ export function readFlowStanding(
   value: readonly unknown[],
   flow: JobFlow | undefined,
   nowMs: number,
+  elsewhere: readonly KeptLimit[] = [],
 ): FlowStanding | null {
   if (value.length === 0) return null
   const [settings, ofGroup, values] = value as [string, string[], unknown[]]
   const cost = flow?.cost ?? 1
-  const limits: FlowStanding['limits'][number][] = []
-  for (let at = 0; at < values.length; at += LIMIT_VALUES) {
-    const limit = readLimit(values.slice(at, at + LIMIT_VALUES))
+  const found: KeptLimit[] = []
+  for (let at = 0; at < values.length; at += LIMIT_VALUES) found.push(readLimit(values.slice(at, at + LIMIT_VALUES)))
+  const limits = [...found, ...elsewhere].map((limit) => {
     const { rate } = limit.settings
     const waitMs = rate === null ? 0 : waitMsFor(rate, limit.emptyAtMs, priceOf(rate, cost), nowMs)
-    limits.push({ ...viewOf(limit, nowMs), waitMs })
-  }
+    return { ...viewOf(limit, nowMs), waitMs }
+  })
   const group = flow?.group ?? null
   const queueFlow = (JSON.parse(settings) as QueueSettings).flow
   return { group: group === null ? null : groupStanding(group, queueFlow?.groups, ofGroup, { cost, nowMs }), limits }

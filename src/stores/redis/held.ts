@@ -278,7 +278,7 @@ function held.refusal(work, job, isReadyNow)
   local flow, queue = job.flow, job.queue
   for _, name in ipairs(flow and flow.names or {}) do
     -- That of its type comes with its definition, which no worker may have started with yet.
-    if string.sub(name, 1, 5) ~= 'type:' and not limits.of(work, name) then return 'limit_unknown ' .. name end
+    if string.sub(name, 1, 5) ~= 'type:' and not limits.isSet(work, name) then return 'limit_unknown ' .. name end
   end
   if flow and not held.hasTrack(work, queue, flow.track) and #held.tracks(work, queue) >= TRACKS_MAX then
     return 'too_many_tracks ' .. TRACKS_MAX

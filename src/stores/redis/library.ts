@@ -25,7 +25,9 @@ import { HELD_LUA } from './held.js'
 import { JOBS_LUA } from './jobs.js'
 import { KEPT, KEPT_LUA } from './kept.js'
 import { KEYS_LUA } from './keys.js'
-import { LIMITS, LIMITS_LUA } from './limits.js'
+import { LENDING, LENDING_LUA } from './lending.js'
+import { LIMITS_LUA } from './limit-claims.js'
+import { LIMITS } from './limits.js'
 import { LIST } from './list.js'
 import { lua } from './lua.js'
 import { MOVES_LUA } from './moves.js'
@@ -101,7 +103,7 @@ writes('wake', { 'allow-oom' }, function(work, args)
 end)
 `
 
-const FLOW = [RATE_LUA, HELD_LUA, LIMITS_LUA, GROUPS_LUA]
+const FLOW = [RATE_LUA, HELD_LUA, LIMITS_LUA, LENDING_LUA, GROUPS_LUA]
 const SHARED = [
   CHUNKS_LUA,
   WORK_LUA,
@@ -139,6 +141,7 @@ const OPERATIONS = [
     LIST,
     STATS,
     LIMITS,
+    LENDING,
     GROUPS,
     FLOW_STANDING,
     STANDING,

@@ -1,6 +1,5 @@
-// Limits by name: set, removed, shown, and moved by what workers report. What a claim asks of a limit are four functions, `count`, `closedFor`,
-// `reserve` and `giveBack`; everything else goes through `change`, which computes in Node with the rules of core/flow and writes only if
-// nothing else has changed the limit meanwhile.
+// Limits by name: set, removed, shown, and moved by what workers report. All changes go through `change`, which computes in Node with the
+// rules of core/flow and writes only if nothing else has changed the limit meanwhile. What claims ask of limits is in limit-claims.ts.
 
 import { HoldfastError } from '../../core/errors.js'
 import { adapt, startingAt } from '../../core/flow/adaptive.js'
@@ -30,179 +29,6 @@ import {
 } from './limit-row.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
-
-/** What claims and settlements ask of limits. A limit whose jobs are in several shards would answer these from a shard of its own. */
-export const LIMITS_LUA: string = lua`
-local MOVES_MAX = 50
-
--- A limit as a claim needs it, or false.
-function limits.of(work, name)
-  local known = flowIn(work).limits
-  if known[name] ~= nil then return known[name] end
-  local values = redis.call('HMGET', work.b .. 'limit:' .. name, 'settings', 'empty', 'until', 'breaker', 'level')
-  if not values[1] then
-    known[name] = false
-    return false
-  end
-  local limit = readJson(values[1])
-  limit.name, limit.emptyAt, limit.untilAt = name, tonumber(values[2]) or FULL, tonumber(values[3]) or 0
-  limit.level = tonumber(values[5] or '')
-  limit.position, limit.since, limit.probeAt, limit.opens, limit.successes, limit.forced =
-    string.match(values[4] or 'closed 0 - 0 0 -', '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  known[name] = limit
-  return limit
-end
-
-local function mostOf(limit)
-  local most = limit.concurrency
-  if limit.adaptive then most = math.floor(math.min(limit.adaptive.max, math.max(limit.adaptive.min, limit.level))) end
-  if limit.breaker and limit.forced == '-' and limit.position ~= 'closed' then
-    most = math.min(most or limit.breaker.probes, limit.breaker.probes)
-  end
-  return most
-end
-
-local function queueOfLimit(name) return string.match(name, '^queue:(.*)$') end
-
--- How many jobs of a limit run. All of a queue count in its own, also those that began before it was there.
-function limits.count(work, name)
-  local queue = queueOfLimit(name)
-  if not queue then return sizeOf(work, 'slots:' .. name) end
-  local counts, cards = work.counts[queue], flowIn(work).cards
-  if not cards[name] then cards[name] = tonumber(redis.call('HGET', work.b .. 'q:' .. queue, 'running') or 0) end
-  return cards[name] + (counts and counts.running or 0)
-end
-
--- Every limit that a job counts in.
-local function limitsOf(work, job)
-  local found = { limits.of(work, 'queue:' .. job.queue) or nil }
-  for _, name in ipairs(job.flow and job.flow.names or {}) do found[#found + 1] = limits.of(work, name) or nil end
-  return found
-end
-
-local function costOf(job) return job.flow and job.flow.cost or 1 end
-
--- Whether a limit keeps a job from starting; then also until when, unless an event must come first.
-function limits.closedFor(work, job)
-  local untilAt, t = 0, work.t
-  for _, limit in ipairs(limitsOf(work, job)) do
-    local isShut = limit.forced == 'open' or (limit.forced == '-' and limit.position == 'open' and tonumber(limit.probeAt) > t)
-    local most = mostOf(limit)
-    if limit.forced == 'open' or (most and limits.count(work, limit.name) >= most) then return true end
-    if isShut then untilAt = math.max(untilAt, tonumber(limit.probeAt)) end
-    local wait = limit.rate and rates.waitFor(limit.rate, limit.emptyAt, rates.priceOf(limit.rate, costOf(job)), t) or 0
-    untilAt = math.max(untilAt, limit.untilAt, t + wait)
-  end
-  if untilAt > t then return true, untilAt end
-  return false
-end
-
-local function draw(work, limit, amount)
-  limit.emptyAt = rates.draw(limit.rate, limit.emptyAt, amount, work.t)
-  setField(work, 'limit:' .. limit.name, 'empty', rates.field(limit.emptyAt))
-end
-
-local function moved(work, name, text_)
-  later(work, 'LPUSH', 'moves:' .. name, text(work.t) .. ' ' .. text_)
-  later(work, 'LTRIM', 'moves:' .. name, 0, MOVES_MAX - 1)
-end
-
--- Takes the tokens that the start of a job costs. Returns the names of limits whose breaker lets probes start since.
-function limits.spend(work, job)
-  local probed = {}
-  for _, limit in ipairs(limitsOf(work, job)) do
-    if limit.rate then draw(work, limit, rates.priceOf(limit.rate, costOf(job))) end
-    if limit.forced == '-' and limit.position == 'open' then
-      limit.position, limit.since, limit.probeAt, limit.successes = 'half_open', text(work.t), '-', '0'
-      local breaker = 'half_open ' .. limit.since .. ' - ' .. limit.opens .. ' 0 -'
-      setField(work, 'limit:' .. limit.name, 'breaker', breaker)
-      addTo(work, 'limit:' .. limit.name, 'version', 1)
-      moved(work, limit.name, 'open half_open 0 0 -')
-      probed[#probed + 1] = limit.name
-    end
-  end
-  return probed
-end
-
--- Takes the slots of a job. The queue's own are its running jobs.
-function limits.reserve(work, job)
-  for _, name in ipairs(job.flow.names) do
-    setScore(work, 'slots:' .. name, job.id, work.t)
-    resize(work, 'slots:' .. name, 1)
-  end
-end
-
-function limits.giveBack(work, job)
-  for _, name in ipairs(job.flow.names) do
-    setScore(work, 'slots:' .. name, job.id, false)
-    resize(work, 'slots:' .. name, -1)
-  end
-end
-
--- Takes from the rates that count cost what an attempt cost beyond what its start took, or gives it back.
-function limits.settleCost(work, job, spent)
-  local more = spent - costOf(job)
-  for _, limit in ipairs(limitsOf(work, job)) do
-    if limit.rate and limit.rate.counts == 'cost' then draw(work, limit, more) end
-  end
-  local group = held.groupOf(job)
-  if group == '' then return end
-  local entry, rate = groups.of(work, job.queue, group), groups.bounds(work, job.queue, group).rate
-  if not rate or rate.counts ~= 'cost' then return end
-  entry.emptyAt = rates.draw(rate, entry.emptyAt, more, work.t)
-  groups.save(work, job.queue, group, entry)
-end
-
--- Makes a limit, or changes the settings of one. A breaker and a bucket that are there stay.
-function limits.keep(work, name, settings, origin)
-  setField(work, 'limit:' .. name, 'settings', settings)
-  setField(work, 'limit:' .. name, 'origin', origin)
-  addTo(work, 'limit:' .. name, 'version', 1)
-  if not queueOfLimit(name) then setScore(work, 'limits', name, 0) end
-  flowIn(work).limits[name] = nil
-end
-
-function limits.drop(work, name)
-  for _, key in ipairs({ 'limit:', 'outcomes:', 'moves:' }) do later(work, 'DEL', key .. name) end
-  setScore(work, 'limits', name, false)
-  flowIn(work).limits[name] = false
-end
-
-local NO_LIMIT = '{"concurrency":null,"rate":null,"adaptive":null,"breaker":null}'
-
--- Lets nothing of a scope start before a time.
-function limits.holdOff(work, job, scope, name, untilAt)
-  if scope == 'group' then
-    local group = held.groupOf(job)
-    local entry = groups.of(work, job.queue, group)
-    entry.untilAt = math.max(entry.untilAt, untilAt)
-    groups.save(work, job.queue, group, entry)
-    return
-  end
-  if scope == 'queue' then
-    name = 'queue:' .. job.queue
-    if not limits.of(work, name) then
-      -- A queue that had no flow control has it from now on.
-      held.mark(work, job.queue, 'l')
-      limits.keep(work, name, NO_LIMIT, 'operator')
-      flowIn(work).limits[name] = { name = name, emptyAt = FULL, untilAt = 0, forced = '-', position = 'closed', opens = '0' }
-    end
-  end
-  local limit = limits.of(work, name)
-  if not limit then return end
-  limit.untilAt = math.max(limit.untilAt, untilAt)
-  setField(work, 'limit:' .. name, 'until', text(limit.untilAt))
-end
-
--- Wakes the queues with jobs that name a limit.
-function limits.wakeUsers(work, name)
-  local queue = queueOfLimit(name)
-  if queue then wake(work, queue, true) end
-  for _, user in ipairs(redis.call('ZRANGE', work.b .. 'users:' .. name, 0, -1)) do
-    if sizeOf(work, 'held:' .. user) > 0 then wake(work, string.match(user, '^%S+'), true) end
-  end
-end
-`
 
 /**
  * setLimit, moveLimit: ARGV name, version it must have, settings, origin, breaker, adaptive or '', level or '', '1' to wake, move or '', who,
@@ -288,13 +114,13 @@ const PORTION = 200
 /** How often a change is computed anew because others changed the limit meanwhile. Each time one of them has made progress. */
 const TRIES_MAX = 200
 
-interface SeenLimits {
+export interface SeenLimits {
   readonly limits: readonly KeptLimit[]
   readonly nowMs: number
 }
 
 /** Limits by name, those that are there. */
-async function limitsNamed(redis: Redis, names: readonly string[]): Promise<SeenLimits> {
+export async function limitsNamed(redis: Redis, names: readonly string[]): Promise<SeenLimits> {
   const found: KeptLimit[] = []
   let latestMs = 0
   for (let at = 0; at === 0 || at < names.length; at += PORTION) {
@@ -336,7 +162,7 @@ async function change(
   redis: Redis,
   name: string,
   step: (known: KeptLimit | undefined, nowMs: number) => Change | null,
-  isSetting: boolean,
+  { isSetting, most = LIMITS_MAX }: { readonly isSetting: boolean; readonly most?: number },
 ): Promise<boolean> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const { limits: found, nowMs } = await limitsNamed(redis, [name])
@@ -344,7 +170,7 @@ async function change(
     const next = step(known, nowMs)
     if (next === null) return false
     const call = isSetting ? 'setLimit' : 'moveLimit'
-    const { value } = await redis.write<string>('operate', call, changeArgs(name, known, next))
+    const { value } = await redis.write<string>('operate', call, changeArgs(name, known, next, most))
     if (value === 'kept') return true
   }
   throw new HoldfastError(
@@ -354,7 +180,7 @@ async function change(
   )
 }
 
-function changeArgs(name: string, known: KeptLimit | undefined, next: Change): (string | number)[] {
+function changeArgs(name: string, known: KeptLimit | undefined, next: Change, most: number): (string | number)[] {
   const { settings, origin, breaker, adaptive, wakes, outcomes, move, line } = next
   const before = known?.breaker ?? CLOSED
   const isMove = move !== null && (before.position !== breaker.position || before.forced !== breaker.forced)
@@ -367,7 +193,7 @@ function changeArgs(name: string, known: KeptLimit | undefined, next: Change): (
     ...[name, known?.version ?? '', JSON.stringify(settings), origin, writeBreaker(breaker)],
     ...[adaptive === null ? '' : JSON.stringify(adaptive), level, wakes ? '1' : ''],
     isMove ? writeMove(before.position, breaker.position, move, move.by) : '',
-    ...[line?.by ?? '', line?.action ?? '', line === undefined ? '' : JSON.stringify(line.details), LIMITS_MAX],
+    ...[line?.by ?? '', line?.action ?? '', line === undefined ? '' : JSON.stringify(line.details), most],
     ...seconds,
   ]
 }
@@ -376,7 +202,7 @@ export async function setLimit(
   redis: Redis,
   name: string,
   settings: LimitSettings,
-  { by, origin }: { readonly by: string; readonly origin: LimitOrigin },
+  { by, origin, most }: { readonly by: string; readonly origin: LimitOrigin; readonly most?: number },
 ): Promise<LimitView> {
   if (isQueueLimit(name)) throw limitOfQueue(name)
   const step = (known: KeptLimit | undefined): Change | null => {
@@ -394,7 +220,8 @@ export async function setLimit(
       line: { by, action: 'set limit', details: { before, after: { origin, ...settings } } },
     }
   }
-  await change(redis, name, step, true).catch((error: unknown) => {
+  const how = { isSetting: true, ...(most === undefined ? {} : { most }) }
+  await change(redis, name, step, how).catch((error: unknown) => {
     throw redis.refusal(error) === 'HFLIMITS' ? tooManyLimits(name) : error
   })
   const { limits: found, nowMs } = await limitsNamed(redis, [name])
@@ -433,16 +260,21 @@ export async function forceBreaker(
         line: { by, action: 'force breaker', details },
       }
     },
-    false,
+    { isSetting: false },
   )
   return isKnown
 }
 
-export async function observe(redis: Redis, reports: readonly OutcomeReport[]): Promise<readonly BreakerMove[]> {
+export async function observe(
+  redis: Redis,
+  reports: readonly OutcomeReport[],
+  onWake: (limit: string) => void = () => {},
+): Promise<readonly BreakerMove[]> {
   const moves: BreakerMove[] = []
   for (const report of reports) {
     let move: BreakerMove | null = null
-    await change(
+    let wakes = false
+    const isChanged = await change(
       redis,
       report.limit,
       (known, nowMs) => {
@@ -450,10 +282,12 @@ export async function observe(redis: Redis, reports: readonly OutcomeReport[]): 
         if (known === undefined) return null
         const [next, moved] = observed(known, report, nowMs)
         move = moved
+        wakes = next?.wakes ?? false
         return next
       },
-      false,
+      { isSetting: false },
     )
+    if (isChanged && wakes) onWake(report.limit)
     if (move !== null) moves.push(move)
   }
   return moves

@@ -25,7 +25,7 @@ export const OWED_AFTER_MS = 5_000
  *            many were done and refused.
  * oldLines: ARGV limit; answers with the length of the audit log, then line and time of each of the oldest. dropLines: ARGV lines.
  * dueFirst: ARGV limit; answers with how long until the first is due or '', how many jobs are on the list todo, how many
- *           messages there are, then id and time of those that are due.
+ *           messages there are, how many limits are on loan, then id and time of those that are due.
  * waitedFor: ARGV place, count. Answers with how many far jobs there are from that place on, at most count, then the ids of those of them
  *            that had not ended when they were heard of last.
  * lettersOf: ARGV ids. Answers for each with its state, or '' when it is not here.
@@ -180,6 +180,7 @@ end)
 reads('dueFirst', function(work, args)
   local first = redis.call('ZRANGE', work.b .. 'due', 0, 0, 'WITHSCORES')
   local answer = { first[2] and text(math.max(0, first[2] - work.t)) or '', text(redis.call('LLEN', work.b .. 'todo')), text(redis.call('XLEN', work.b .. 'out')) }
+  answer[4] = text(redis.call('ZCARD', work.b .. 'lent'))
   local due = redis.call('ZRANGEBYSCORE', work.b .. 'due', '-inf', text(work.t), 'WITHSCORES', 'LIMIT', 0, tonumber(args[3]))
   for _, value in ipairs(due) do answer[#answer + 1] = value end
   return answer

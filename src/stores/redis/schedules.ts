@@ -56,7 +56,7 @@ end
 writes('setSchedule', {}, function(work, args)
   local name, json, times, queue, due, by, max, maker, most, overlap = unpack(args, 3, 12)
   for i = 13, #args do
-    if not limits.of(work, args[i]) then error({ err = 'HFLIMIT ' .. args[i] }) end
+    if not limits.isSet(work, args[i]) then error({ err = 'HFLIMIT ' .. args[i] }) end
   end
   local schedule = scheduleOf(work, name)
   if not schedule then

@@ -4,6 +4,7 @@ import type { Standing } from '../../core/operating.js'
 import { readFlowStanding } from './flow-standing.js'
 import { JOB_VALUES, readSeen, summaryOf } from './get.js'
 import { longId, shortId } from './ids.js'
+import type { KeptLimit } from './limit-row.js'
 import { lua } from './lua.js'
 import type { Redis } from './redis.js'
 import { waitView } from './signal.js'
@@ -50,11 +51,16 @@ end)
 const AHEAD_MAX = 10_000
 const WORKERS_MAX = 50
 
-/** `home` is the shard that knows the workers. */
-export async function standing(redis: Redis, id: string, home: Redis = redis): Promise<Standing | null> {
+/** What is elsewhere in a cluster: the shard that knows the workers, and limits by name. */
+export interface Elsewhere {
+  readonly home: Redis
+  readonly limitsNamed: (names: readonly string[]) => Promise<readonly KeptLimit[]>
+}
+
+export async function standing(redis: Redis, id: string, elsewhere?: Elsewhere): Promise<Standing | null> {
   const [{ value, nowMs }, live] = await Promise.all([
     redis.read<unknown[]>('look', 'standing', [shortId(id)]),
-    liveWorkers(home),
+    liveWorkers(elsewhere?.home ?? redis),
   ])
   if (value.length === 0) return null
   const job = summaryOf(readSeen(value.slice(0, JOB_VALUES) as string[]))
@@ -62,7 +68,8 @@ export async function standing(redis: Redis, id: string, home: Redis = redis): P
     ...[string, string, string, unknown[], string, string],
     ...string[],
   ]
-  const flow = readFlowStanding(ofFlow, job.flow, nowMs)
+  const limits = elsewhere === undefined ? [] : await elsewhere.limitsNamed(job.flow?.limits ?? [])
+  const flow = readFlowStanding(ofFlow, job.flow, nowMs, limits)
   return {
     job,
     queuePaused: paused === '1',

@@ -268,6 +268,7 @@ end
 
 local function commit(work)
   if work.held then held.dropEmpty(work) end
+  if work.slotted then limits.report(work) end
   tryCommit(work)
   for _, chunk in ipairs(work.newChunks) do redis.call('ZADD', work.b .. 'chunks', 0, chunk) end
   commitHashes(work, byChunk(work, 'f:', work.facts))

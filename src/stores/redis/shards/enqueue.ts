@@ -15,20 +15,30 @@ import { shortId } from '../ids.js'
 import type { Redis } from '../redis.js'
 import { stateOfLetter } from '../states.js'
 import type { Deliveries } from './deliveries.js'
+import type { ShardLimits } from './limits.js'
 import { grouped, type Shards, stateLetters } from './shards.js'
 
 /** Names of queues that are known to exist. */
 const QUEUES_KNOWN_MAX = 20_000
 
+interface EnqueueDeps {
+  readonly shards: Shards
+  readonly deliveries: Deliveries
+  readonly limits: ShardLimits
+  readonly queuesMax: number
+}
+
 export class ShardEnqueue {
   readonly #shards: Shards
   readonly #deliveries: Deliveries
+  readonly #limits: ShardLimits
   readonly #queuesMax: number
   readonly #known = new Set<string>()
 
-  constructor(shards: Shards, deliveries: Deliveries, queuesMax: number) {
+  constructor({ shards, deliveries, limits, queuesMax }: EnqueueDeps) {
     this.#shards = shards
     this.#deliveries = deliveries
+    this.#limits = limits
     this.#queuesMax = queuesMax
   }
 
@@ -103,7 +113,9 @@ export class ShardEnqueue {
     claim?: EnqueueRequest['claim'],
   ): Promise<readonly Enqueued[]> {
     const redis = this.#shards.all[index]!
-    const answers = await enqueue({ redis, queuesMax: this.#queuesMax }, jobs, { claim, mode })
+    const unknownLimits = await this.#limits.unknown(jobs.flatMap(({ flow }) => flow?.limits ?? []))
+    const how = { claim, mode, unknownLimits }
+    const answers = await enqueue({ redis, queuesMax: this.#queuesMax }, jobs, how)
     if (this.#known.size > QUEUES_KNOWN_MAX) this.#known.clear()
     for (const { queue } of jobs) this.#known.add(queue)
     return answers

@@ -2,61 +2,112 @@
 
 import { type JobNote, type Lease, leaseName, leaseOf, type SettledJob } from '../../../core/job.js'
 import type { Claim, ClaimRequest, Extension, SettleResult, Watch } from '../../../core/job-store.js'
-import { claim } from '../claim.js'
+import { claimWith, type FoundClaim } from '../claim.js'
 import { begin, extend, watch } from '../extend.js'
 import { note } from '../note.js'
 import type { Purpose, Redis } from '../redis.js'
 import { settle } from '../settle.js'
-import { grouped, isAway, notAnswering, patient, reached, Shards } from './shards.js'
+import type { ShardLimits } from './limits.js'
+import { grouped, isAway, notAnswering, PATIENCE_MS, patient, reached, Shards } from './shards.js'
+
+/** How often a claim is made again because jobs with other limits have come. */
+const SHORT_MAX = 5
+/** A claim with limits waits for their homes too. */
+const LIMITED_PATIENCE_MS = 3 * PATIENCE_MS
+/** Queues whose limits are remembered. */
+const NAMES_MAX = 20_000
 
 export class ShardLeases {
   readonly #shards: Shards
   /** When each shard last extended leases, by this process's clock. */
   readonly #extendedMs: number[]
 
-  /** Shards that owe the answer of a claim, and answers that came late. */
-  readonly #silent = new Set<number>()
+  /** Shards, and queues with limits, that owe the answer of a claim, and answers that came late. */
+  readonly #silent = new Set<number | string>()
   readonly #late: Claim[] = []
+  /** The limits that the ready jobs of queues had when they were looked at last. */
+  readonly #names = new Map<string, readonly string[]>()
+  readonly #limits: ShardLimits | null
 
-  constructor(shards: Shards | readonly Redis[]) {
+  /** Without limits nothing can be claimed. */
+  constructor(shards: Shards | readonly Redis[], limits: ShardLimits | null = null) {
     this.#shards = shards instanceof Shards ? shards : new Shards(shards)
+    this.#limits = limits
     this.#extendedMs = this.#shards.all.map(() => performance.now())
   }
 
+  /** Queues whose jobs have no limits by name give theirs first, each shard in one call; then the others, one after the other as they are asked for. */
   async claim(request: ClaimRequest): Promise<Claim> {
-    const groups = grouped(request.queues, ({ queue }) => this.#shards.indexOf(queue))
+    const limited = new Set(request.queues.map(({ queue }) => queue).filter((queue) => this.#names.has(queue)))
+    const plain = request.queues.filter(({ queue }) => !limited.has(queue))
+    const groups = grouped(plain, ({ queue }) => this.#shards.indexOf(queue))
     const claims = await Promise.allSettled(
       [...groups].map(([index, places]) => {
-        const queues = places.map((place) => request.queues[place]!)
-        return this.#claimOf(index, { ...request, queues })
+        const queues = places.map((place) => plain[place]!)
+        return this.#claimOf(index, () => this.#claimPlain(index, { ...request, queues }, limited))
       }),
     )
-    const found = [...this.#late.splice(0), ...reached(claims)]
+    for (const name of new Set(request.queues.map(({ queue }) => queue))) {
+      if (!limited.has(name)) continue
+      const queues = request.queues.filter(({ queue }) => queue === name)
+      const claimed = this.#claimOf(name, () => this.#claimLimited(name, { ...request, queues }), LIMITED_PATIENCE_MS)
+      claims.push(...(await Promise.allSettled([claimed])))
+    }
+    return this.#joined(request, [...this.#late.splice(0), ...reached(claims)])
+  }
+
+  async #joined(request: ClaimRequest, found: readonly Claim[]): Promise<Claim> {
     if (found.length === 0) return { jobs: [], nowMs: await this.#nowMs(), waitedMs: null }
     const order = new Map<string, number>()
     for (const { queue } of request.queues) if (!order.has(queue)) order.set(queue, order.size)
     const jobs = found.flatMap((each) => each.jobs)
     const waits = found.flatMap(({ waitedMs }) => waitedMs ?? [])
-    // A queue that was told to wait.
     const flow = found.flatMap((each) => each.flow ?? [])
+    const placeOf = ({ queue }: { readonly queue: string }) => order.get(queue) ?? order.size
     return {
-      jobs: found.length === 1 ? jobs : jobs.sort((one, other) => order.get(one.queue)! - order.get(other.queue)!),
+      jobs: found.length === 1 ? jobs : jobs.sort((one, other) => placeOf(one) - placeOf(other)),
       nowMs: found[0]!.nowMs,
       waitedMs: waits.length === 0 ? null : Math.max(...waits),
-      ...(flow.length === 0 ? {} : { flow }),
+      ...(flow.length === 0 ? {} : { flow: flow.sort((one, other) => placeOf(one) - placeOf(other)) }),
+    }
+  }
+
+  /** Adds the queues that turn out to have jobs with limits. */
+  async #claimPlain(index: number, request: ClaimRequest, limited: Set<string>): Promise<Claim> {
+    const found = await claimWith(this.#shards.all[index]!, request, [])
+    this.#remember(found)
+    for (const queue of found.short) limited.add(queue)
+    return found.claim
+  }
+
+  async #claimLimited(queue: string, request: ClaimRequest): Promise<Claim> {
+    for (let turn = 1; ; turn++) {
+      const names = this.#names.get(queue) ?? []
+      const found = await this.#limits!.claim(this.#shards.indexOf(queue), request, names)
+      this.#remember(found)
+      // Jobs with other limits have come meanwhile.
+      if (!found.short.has(queue)) return found.claim
+      if (turn === SHORT_MAX) return { ...found.claim, flow: [{ queue, more: true, waitMs: null }] }
+    }
+  }
+
+  #remember({ names }: FoundClaim): void {
+    for (const [queue, those] of names) {
+      if (those.length === 0) this.#names.delete(queue)
+      else if (this.#names.has(queue) || this.#names.size < NAMES_MAX) this.#names.set(queue, those)
     }
   }
 
   /** A claim that is answered too late for its call has leased jobs all the same: the next claim gives them. */
-  #claimOf(index: number, request: ClaimRequest): Promise<Claim> {
-    if (this.#silent.has(index)) return Promise.reject(notAnswering())
-    const call = claim(this.#shards.all[index]!, request)
-    return patient(call).catch((error: unknown) => {
-      this.#silent.add(index)
+  #claimOf(key: number | string, make: () => Promise<Claim>, patienceMs?: number): Promise<Claim> {
+    if (this.#silent.has(key)) return Promise.reject(notAnswering())
+    const call = make()
+    return patient(call, patienceMs).catch((error: unknown) => {
+      this.#silent.add(key)
       void call
         .then((found) => this.#late.push(found))
         .catch(() => {})
-        .finally(() => this.#silent.delete(index))
+        .finally(() => this.#silent.delete(key))
       throw error
     })
   }

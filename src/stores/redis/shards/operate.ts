@@ -1,6 +1,6 @@
 // What operators do and look at, over several shards. ◄── store.ts
 
-import { HoldfastError } from '../../../core/errors.js'
+import { limitUnknown } from '../../../core/flow/refusals.js'
 import type { Overview, OverviewRequest, Rates, SeriesPoint, SeriesRequest, Standing } from '../../../core/operating.js'
 import type { ScheduleBound } from '../../../core/operator-store.js'
 import type { Schedule, ScheduleView } from '../../../core/schedule.js'
@@ -15,6 +15,7 @@ import { ratesOf, series } from '../series.js'
 import { standing } from '../standing.js'
 import { addDepths, attemptsOf, type CountedDepth, depthsOf, statsOf } from '../stats.js'
 import type { ShardEnqueue } from './enqueue.js'
+import type { ShardLimits } from './limits.js'
 import type { Shards } from './shards.js'
 
 export async function getFrom(shards: Shards, id: string): Promise<JobView | null> {
@@ -50,10 +51,10 @@ export async function amongShards(
   return ids.filter((id) => found.has(id))
 }
 
-export async function standingFrom(shards: Shards, id: string): Promise<Standing | null> {
+export async function standingFrom(shards: Shards, limits: ShardLimits, id: string): Promise<Standing | null> {
   const [found] = await shards.byId(
     [id],
-    async (redis) => [await standing(redis, id, shards.home)],
+    async (redis) => [await standing(redis, id, { home: shards.home, limitsNamed: (names) => limits.named(names) })],
     (seen) => seen === null,
   )
   if (found === null || found === undefined) return null
@@ -139,8 +140,7 @@ export async function schedulesOf(shards: Shards): Promise<readonly ScheduleView
 
 /** A schedule is in the shard of its own name, so that it can change its queue. */
 export async function setScheduleIn(
-  shards: Shards,
-  enqueueing: ShardEnqueue,
+  { shards, enqueueing, limits }: { shards: Shards; enqueueing: ShardEnqueue; limits: ShardLimits },
   {
     schedule,
     nextAtMs,
@@ -154,6 +154,8 @@ export async function setScheduleIn(
   },
 ): Promise<ScheduleView> {
   const redis = shards.of(schedule.name)
+  const [unknown] = await limits.unknown(schedule.flow?.limits ?? [])
+  if (unknown !== undefined) throw limitUnknown(`schedule "${schedule.name}" was not set: it`, unknown)
   const { value: known } = await redis.read<string[]>('operate', 'schedules', [schedule.name])
   if (known.length === 0) {
     const { schedules: all, madeSchedules } = await enqueueing.census(bound?.maker ?? '', [])
@@ -161,12 +163,4 @@ export async function setScheduleIn(
     if (bound !== undefined && madeSchedules >= bound.most) throw tooManySchedules(schedule.name, bound.most, true)
   }
   return setSchedule(redis, schedule, nextAtMs, { by, bound })
-}
-
-/** Flow control over several shards is not there: what asks for it is refused whole. */
-export function refuseFlowInShards(what: string): HoldfastError {
-  return new HoldfastError(
-    'unsupported',
-    `${what}: a Redis Cluster has no flow control (groups, limits, rates, breakers) in this version; leave it out, or connect to one Redis server or PostgreSQL`,
-  )
 }

@@ -158,13 +158,13 @@ export function reached<T>(settled: readonly PromiseSettledResult<T>[]): T[] {
 }
 
 /** How long the other shards wait for one that does not answer. */
-const PATIENCE_MS = 1_000
+export const PATIENCE_MS = 1_000
 
 /** The call, or a failure as of a shard that is away when it takes too long. The call goes on, and may take effect. */
-export function patient<T>(call: Promise<T>): Promise<T> {
+export function patient<T>(call: Promise<T>, patienceMs: number = PATIENCE_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(notAnswering()), PATIENCE_MS)
+    timer = setTimeout(() => reject(notAnswering()), patienceMs)
   })
   return Promise.race([call, late]).finally(() => clearTimeout(timer))
 }

@@ -4,7 +4,6 @@
 
 import { randomBytes } from 'node:crypto'
 import { checkWhole } from '../../../core/check.js'
-import type { NewJob } from '../../../core/job.js'
 import { BATCH_MAX } from '../../../core/job-store.js'
 import { DEAD_GROUPS_MAX } from '../../../core/operating.js'
 import { COUNT_WINDOW_MAX, PAGE_MAX } from '../../../core/operator-store.js'
@@ -15,6 +14,8 @@ import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
 import { Epochs } from '../epochs.js'
+import { neighbours } from '../flow-looks.js'
+import { groups, pauseGroup, resumeGroup, setGroup } from '../groups.js'
 import { recall } from '../kept.js'
 import { pause, removeQueue, resume, setQueue } from '../queues.js'
 import type { Redis, Sharing } from '../redis.js'
@@ -27,9 +28,11 @@ import { update } from '../update.js'
 import { beat, leave, workers } from '../workers.js'
 import { Deliveries } from './deliveries.js'
 import { ShardEnqueue } from './enqueue.js'
+import { flowCountsFrom, stoppedGroupsFrom, tracksFrom } from './flow.js'
 import { healthOf } from './health.js'
 import { doubtfulIn, keepIn, readFrom, settleIn, signalIn, writeIn } from './kept.js'
 import { ShardLeases } from './leases.js'
+import { ShardLimits } from './limits.js'
 import { countShards, findInShards, listShards } from './looks.js'
 import {
   amongShards,
@@ -38,7 +41,6 @@ import {
   openQueuesIn,
   overviewFrom,
   queuesOf,
-  refuseFlowInShards,
   schedulesOf,
   seriesFrom,
   setScheduleIn,
@@ -79,10 +81,11 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
   const { all, deliveries, wakeUps, extender, queuesMax, close } = parts
   const shards = new Shards(all)
   const { home } = shards
-  const enqueueing = new ShardEnqueue(shards, deliveries, queuesMax)
-  const leases = new ShardLeases(shards)
+  const limits = new ShardLimits(shards, deliveries)
+  const enqueueing = new ShardEnqueue({ shards, deliveries, limits, queuesMax })
+  const leases = new ShardLeases(shards, limits)
   const epochs = new Epochs()
-  const upkeep = new ShardUpkeep({ shards, deliveries, enqueueing, queuesMax, epochs })
+  const upkeep = new ShardUpkeep({ shards, deliveries, enqueueing, limits, queuesMax, epochs })
   const isMissing = ({ result }: { readonly result: string }) => result === 'missing'
   /** Waits for what the call caused in other shards. */
   const delivered = async <T>(call: Promise<T>): Promise<T> => {
@@ -100,7 +103,6 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     async enqueue(jobs, { tx, claim } = {}) {
       refuseTx(tx)
       checkBatch('enqueue', jobs)
-      refuseFlowJobs(jobs)
       return enqueueing.enqueue(jobs, { claim })
     },
     async claim(request) {
@@ -146,19 +148,13 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     },
     pause: (queue, by) => pause(shards.of(queue), queue, by),
     resume: (queue, by) => resume(shards.of(queue), queue, by),
-    async setQueue(queue, settings, by) {
-      if (settings.flow !== undefined) {
-        throw refuseFlowInShards(`the settings of queue "${queue}" have a part about flow control`)
-      }
-      return setQueue(shards.of(queue), queue, settings, by)
-    },
+    setQueue: (queue, settings, by) => setQueue(shards.of(queue), queue, settings, by),
     async queues() {
       return (await queuesOf(shards)).map(({ name, paused, settings }) => ({ name, paused, settings }))
     },
     openQueues: (names, options) => openQueuesIn({ shards, enqueueing, queuesMax }, names, options),
     removeQueue: (name, by) => removeQueue(shards.of(name), name, by),
 
-    ...NO_FLOW_IN_SHARDS,
     recall: (lease) => recall(shards.of(lease.queue), lease),
     async keep(entries) {
       checkBatch('keep', entries)
@@ -178,11 +174,33 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     },
     read: (request) => readFrom(shards, request),
 
+    async observe(reports) {
+      checkBatch('observe', reports)
+      return limits.observe(reports)
+    },
+    setLimit: (name, settings, by, origin = 'operator') => limits.set(name, settings, { by, origin }),
+    removeLimit: (name, by) => limits.remove(name, by),
+    limits: () => limits.all(),
+    forceBreaker: (name, forced, by) => limits.force(name, forced, by),
+    setGroup: (queue, group, override, by) => setGroup(shards.of(queue), { queue, group, by }, override),
+    pauseGroup: (queue, group, by) => pauseGroup(shards.of(queue), queue, group, by),
+    resumeGroup: (queue, group, by) => resumeGroup(shards.of(queue), queue, group, by),
+    async groups(request) {
+      checkWhole('groups: limit', request.limit, 1, PAGE_MAX)
+      return groups(shards.of(request.queue), request)
+    },
+    flowCounts: () => flowCountsFrom(shards, limits),
+    async stoppedGroups(limit) {
+      return stoppedGroupsFrom(shards, checkWhole('stoppedGroups: limit', limit, 1, PAGE_MAX))
+    },
+    tracks: (request) => tracksFrom(shards, request),
+    async neighbours(request) {
+      checkWhole('neighbours: limit', request.limit, 1, PAGE_MAX)
+      return neighbours(shards.of(request.queue), request)
+    },
+
     async setSchedule(schedule, nextAtMs, by, bound) {
-      if (schedule.flow !== undefined) {
-        throw refuseFlowInShards(`the jobs of schedule "${schedule.name}" have a group or limits`)
-      }
-      return setScheduleIn(shards, enqueueing, { schedule, nextAtMs, by, bound })
+      return setScheduleIn({ shards, enqueueing, limits }, { schedule, nextAtMs, by, bound })
     },
     removeSchedule: (name, by) => removeSchedule(shards.of(name), name, by),
     pauseSchedule: (name, by) => pauseSchedule(shards.of(name), name, by),
@@ -221,7 +239,7 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     async count(filter, { max, signal }) {
       return countShards(shards, filter, { max: checkWhole('count: max', max, 1, COUNT_WINDOW_MAX), signal })
     },
-    standing: (id) => standingFrom(shards, id),
+    standing: (id) => standingFrom(shards, limits, id),
     stats: (queue) => statsFrom(shards, queue),
     overview: (request = {}) => overviewFrom(shards, request),
     series: (request) => seriesFrom(shards, request),
@@ -256,51 +274,4 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
       await close()
     },
   }
-}
-
-function refuseFlowJobs(jobs: readonly NewJob[]): void {
-  const found = jobs.find(({ flow }) => flow !== undefined)
-  if (found !== undefined) throw refuseFlowInShards(`job ${found.id} of type "${found.type}" has a group or limits`)
-}
-
-type FlowCalls = Pick<
-  Store,
-  | 'observe'
-  | 'setLimit'
-  | 'removeLimit'
-  | 'limits'
-  | 'forceBreaker'
-  | 'setGroup'
-  | 'pauseGroup'
-  | 'resumeGroup'
-  | 'groups'
-  | 'flowCounts'
-  | 'stoppedGroups'
-  | 'tracks'
-  | 'neighbours'
->
-
-/** The calls about flow control: those that look find nothing, those that change something are refused. */
-const NO_FLOW_IN_SHARDS: FlowCalls = {
-  observe: async () => [],
-  setLimit: async (name) => {
-    throw refuseFlowInShards(`limit "${name}" was not set`)
-  },
-  removeLimit: async () => 'missing',
-  limits: async () => [],
-  forceBreaker: async () => false,
-  setGroup: async (_, group) => {
-    throw refuseFlowInShards(`group "${group}" was not set`)
-  },
-  pauseGroup: async (_, group) => {
-    throw refuseFlowInShards(`group "${group}" was not paused`)
-  },
-  resumeGroup: async (_, group) => {
-    throw refuseFlowInShards(`group "${group}" was not resumed`)
-  },
-  groups: async () => ({ groups: [], next: null }),
-  flowCounts: async () => ({ limits: [], queues: [] }),
-  stoppedGroups: async () => [],
-  tracks: async () => [],
-  neighbours: async () => ({ running: [], before: [], after: [] }),
 }

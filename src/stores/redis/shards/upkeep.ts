@@ -27,6 +27,7 @@ import { type DueSchedule, inTurns, viewsOf, waitingSchedules } from '../schedul
 import { sample } from '../series.js'
 import type { Deliveries, KeptMessage } from './deliveries.js'
 import type { ShardEnqueue } from './enqueue.js'
+import type { ShardLimits } from './limits.js'
 import { findInShards } from './looks.js'
 import { queuesOf } from './operate.js'
 import { grouped, patient, reached, type Shards, stateLetters } from './shards.js'
@@ -40,6 +41,7 @@ export interface UpkeepDeps {
   readonly shards: Shards
   readonly deliveries: Deliveries
   readonly enqueueing: ShardEnqueue
+  readonly limits: ShardLimits
   readonly queuesMax: number
   readonly epochs: Epochs
 }
@@ -57,11 +59,13 @@ export class ShardUpkeep {
 
   /** Promotes those that are due first, whichever shard they are in, and delivers what other processes have left. */
   async promote(limit: number): Promise<Promotion> {
-    const { shards, deliveries } = this.#deps
+    const { shards, deliveries, limits } = this.#deps
     const due = await shards.reachable(async (redis, index) => {
       const { value } = await redis.read<string[]>('upkeep', 'dueFirst', [limit])
-      const [wait, todo, messages, ...ids] = value as [string, string, string, ...string[]]
+      const [wait, todo, messages, loans, ...ids] = value as [string, string, string, string, ...string[]]
       if (messages !== '0') await this.#deliverOld(index)
+      // Of a process that died, or of a home that was away. The limits wait for it, nothing else does.
+      if (loans !== '0') void limits.endOld(index).catch(() => {})
       return { redis, wait, hasTodo: todo !== '0', ids }
     })
     const first = due
