@@ -5,6 +5,7 @@ import { checkBoolean, checkKeys, checkText } from './core/check.js'
 import { checkDurability, type Durability } from './core/durability.js'
 import { HoldfastError, invalidOption, show } from './core/errors.js'
 import { given } from './core/given.js'
+import { type Duration } from './core/duration.js'
 import type { Logger } from './core/logger.js'
 import type { Clock } from './core/ports.js'
 import { serversOf } from './core/server-list.js'
@@ -21,7 +22,7 @@ import type { PasswordOption, TlsOptions, UserPool } from './stores/postgres/acc
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
 import type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
 import { readAddresses } from './stores/redis/addresses.js'
-import type { Durability as RedisDurability } from './stores/redis/index.js'
+import type { RedisStore, Durability as RedisDurability } from './stores/redis/index.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 
@@ -54,6 +55,13 @@ export interface ConnectOptions extends HoldfastOptions {
   /** A pg.Pool to use in place of a URL. It stays yours: nothing here closes it. Over a pool no wake-ups are received, so that workers poll, and
    *  leases are extended from the main thread: see docs/postgres.md#over-your-pool. */
   readonly pool?: UserPool
+  /** The PostgreSQL database whose transactions jobs on Redis may be part of: 'postgres://…'. `enqueue(…, { tx })` and `ctx.complete(tx)` write
+   *  rows there, which are sent to Redis after the commit. `schema`, `migrate`, `hosts`, `ssl` and `password` are about this database then.
+   *  Default: none, and both raise `unsupported`. See docs/outbox.md. */
+  readonly outbox?: string
+  /** How long rows of the outbox stay after they were sent, to be sent again when Redis has lost its last writes. Default '15m'. Must be
+   *  shorter than `retention`. */
+  readonly outboxKeep?: Duration
   /** How the server of 'embedded:<folder>' is started: as whom, and how long its start may take. Others have none. */
   readonly embedded?: EmbeddedOptions
 }
@@ -85,12 +93,14 @@ export async function connect(
     'password',
     'connections',
     'pool',
+    'outbox',
+    'outboxKeep',
     'embedded',
   ])
   const { schema, migrate = true, hosts, durability, failoverMemory, embedded, ...rest } = options
-  const { ssl, password, connections, pool, ...others } = rest
+  const { ssl, password, connections, pool, outbox, outboxKeep, ...others } = rest
   // Before the store is opened: a mistake in an option should not cost the start of a server.
-  const { ports, logger } = resolveHoldfastOptions(others)
+  const { ports, logger, retentionMs } = resolveHoldfastOptions(others)
   if (schema !== undefined) checkText('schema', schema, 63)
   checkBoolean('migrate', migrate)
   if (hosts !== undefined && !Array.isArray(hosts))
@@ -106,6 +116,7 @@ export async function connect(
   const chosen = pool === undefined ? chooseUrl(url) : { pool }
   const store = await openStore(chosen, {
     ...{ schema, migrate, hosts, durability, failoverMemory, embedded, ssl, password, connections },
+    ...{ outbox: chosenOutbox(outbox, url), outboxKeep, retentionMs },
     ...{ clock: ports.clock, logger },
   })
   try {
@@ -114,6 +125,14 @@ export async function connect(
     await store.close()
     throw error
   }
+}
+
+/** The outbox that was given, or that of the environment for a URL of the environment. */
+function chosenOutbox(outbox: unknown, url: string | undefined): string | undefined {
+  const value = outbox ?? (url === undefined ? process.env.HOLDFAST_OUTBOX || undefined : undefined)
+  if (value === undefined) return undefined
+  if (typeof value === 'string' && /^postgres(ql)?:/.test(value)) return value
+  throw invalidOption('outbox must be a URL such as postgres://user:password@host/database', value)
 }
 
 interface ChosenUrl {
@@ -132,6 +151,9 @@ function chooseUrl(url: string | undefined): ChosenUrl {
 }
 
 interface OpenOptions {
+  readonly outbox: string | undefined
+  readonly outboxKeep: Duration | undefined
+  readonly retentionMs: number
   readonly ssl: ConnectOptions['ssl'] | undefined
   readonly password: PasswordOption | undefined
   readonly connections: number | null | undefined
@@ -146,11 +168,16 @@ interface OpenOptions {
 }
 
 async function openStore(target: ChosenUrl | { readonly pool: UserPool }, options: OpenOptions): Promise<Store> {
-  if ('pool' in target) return openPostgres(target.pool, options)
+  if ('pool' in target) {
+    refuseOutbox(options)
+    return openPostgres(target.pool, options)
+  }
   const { migrate, hosts, durability, clock } = options
   const { url, source } = target
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+)(?:\+[a-z]+)?:/.exec(url)?.[1]
+  const isRedis = kind === 'redis' || kind === 'rediss'
+  if (!isRedis) refuseOutbox(options)
   if (!/^(embedded|postgres|postgresql):/.test(url)) refuseAccess(url, options)
   switch (kind) {
     case 'memory': {
@@ -169,7 +196,8 @@ async function openStore(target: ChosenUrl | { readonly pool: UserPool }, option
       const read = readAddresses(url)
       if ('why' in read) throw invalidUrl(source, url, read.why)
       const { redisStore } = await import('./stores/redis/index.js')
-      return redisStore(url, { migrate, ...given({ durability: durability as RedisDurability | undefined }) })
+      const store = await redisStore(url, { migrate, ...given({ durability: durability as RedisDurability | undefined }) })
+      return options.outbox === undefined ? store : openOutbox(store, options.outbox, options)
     }
     default:
       throw invalidUrl(
@@ -178,6 +206,30 @@ async function openStore(target: ChosenUrl | { readonly pool: UserPool }, option
         'it must begin with postgres://, redis://, rediss://, redis+cluster://, redis+sentinel://, embedded: or memory:',
       )
   }
+}
+
+async function openOutbox(store: RedisStore, url: string, options: OpenOptions): Promise<Store> {
+  const { schema, migrate, hosts, ssl, password, outboxKeep: keep, retentionMs, logger } = options
+  try {
+    const { outboxStore } = await import('./stores/outbox/index.js')
+    return await outboxStore(store, url, {
+      ...{ migrate, retentionMs },
+      ...given({ schema, hosts, ssl, password, keep }),
+      onMigrationWait: (text) => logger?.warn({ event: 'migration.waiting' }, text),
+    })
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/** An outbox would do nothing for any other store. */
+function refuseOutbox({ outbox, outboxKeep }: OpenOptions): void {
+  const [name] = Object.keys(given({ outbox, outboxKeep }))
+  if (name === undefined) return
+  throw invalidOption(
+    `${name} is for a URL of redis://: other stores have jobs in your transaction or no transactions at all; leave it out`,
+  )
 }
 
 async function openPostgres(target: string | UserPool, options: OpenOptions): Promise<Store> {
@@ -193,8 +245,9 @@ async function openPostgres(target: string | UserPool, options: OpenOptions): Pr
 }
 
 /** What is for PostgreSQL alone, and would be passed over in silence by any other store. */
-function refuseAccess(url: string, { ssl, password, connections }: OpenOptions): void {
-  const [name] = Object.keys(given({ ssl, password, connections }))
+function refuseAccess(url: string, { ssl, password, connections, outbox }: OpenOptions): void {
+  const forOutbox = outbox === undefined ? { ssl, password } : {}
+  const [name] = Object.keys(given({ ...forOutbox, connections }))
   if (name === undefined || (name === 'connections' && connections === null)) return
   const instead = /^rediss?:/.test(url) ? 'write rediss://user:password@host for TLS and a password' : 'leave it out'
   throw invalidOption(`${name} is for a URL of postgres://; for this store ${instead}`)

@@ -12,13 +12,15 @@ export type RedisFlags = Readonly<Record<string, string>>
 
 export class RedisServer {
   readonly port: number
-  readonly #child: ChildProcess
+  readonly #flags: readonly string[]
   readonly #folder: string
+  #child: ChildProcess
 
-  private constructor(port: number, child: ChildProcess, folder: string) {
+  private constructor(port: number, child: ChildProcess, { folder, flags }: { folder: string; flags: string[] }) {
     this.port = port
     this.#child = child
     this.#folder = folder
+    this.#flags = flags
   }
 
   /** Null where Redis is not installed: `apt-get install redis-server` brings it. */
@@ -28,12 +30,17 @@ export class RedisServer {
     const port = await freePort()
     const all = { port: String(port), bind: '127.0.0.1', dir: folder, save: '', appendonly: 'yes', ...settings }
     const flags = Object.entries(all).flatMap(([name, value]) => [`--${name}`, value])
-    const child = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'ignore'] })
-    await new Promise<void>((resolve, reject) => {
-      child.stdout.on('data', (chunk) => String(chunk).includes('Ready to accept connections') && resolve())
-      child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}`)))
-    })
-    return new RedisServer(port, child, folder)
+    return new RedisServer(port, await startServer(flags), { folder, flags })
+  }
+
+  /** Starts it again after it ended, with what it had written to its disk. */
+  async start(): Promise<void> {
+    this.#child = await startServer(this.#flags)
+  }
+
+  /** Writes a snapshot. Without an append-only file a server that is killed later comes back as it was now. */
+  snapshot(): void {
+    spawnSync('redis-cli', ['-p', String(this.port), 'save'])
   }
 
   get url(): string {
@@ -73,4 +80,13 @@ export class RedisServer {
     }
     await rm(this.#folder, { recursive: true, force: true })
   }
+}
+
+async function startServer(flags: readonly string[]): Promise<ChildProcess> {
+  const child = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'ignore'] })
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on('data', (chunk) => String(chunk).includes('Ready to accept connections') && resolve())
+    child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}`)))
+  })
+  return child
 }

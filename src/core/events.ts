@@ -144,6 +144,30 @@ export type HoldfastEvent =
       /** The most jobs of theirs that may be missing, by their busiest second. */
       readonly jobsMax: number
     }
+  /** Rows of the outbox were sent: how many of them had been sent before, to a server that has since lost its last writes. */
+  | { readonly name: 'outbox.sent'; readonly count: number; readonly repeated: number }
+  /** A job of the outbox was not created, because `holder` has its idempotency key. */
+  | {
+      readonly name: 'outbox.deduplicated'
+      readonly id: string
+      readonly type: string
+      readonly queue: string
+      readonly holder: string
+      /** Whether the holder took its payload. */
+      readonly replaced: boolean
+    }
+  /** A job of the outbox will never be created: it comes after one that does not exist, or the store cannot have it. */
+  | {
+      readonly name: 'outbox.refused'
+      readonly id: string
+      readonly type: string
+      readonly queue: string
+      readonly why: string
+    }
+  /** A job was completed in a transaction, and had ended otherwise before that could be sent. */
+  | { readonly name: 'outbox.completion_lost'; readonly id: string; readonly queue: string; readonly state: JobState }
+  /** The server of the store has restarted or failed over: what was sent to it lately is sent again. */
+  | { readonly name: 'outbox.repeating'; readonly part: number; readonly epoch: string }
   | { readonly name: 'store.failed'; readonly during: string; readonly error: Error }
   | { readonly name: 'store.recovered'; readonly during: string; readonly afterMs: number }
   | { readonly name: 'loop.blocked'; readonly forMs: number }

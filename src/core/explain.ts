@@ -2,10 +2,13 @@
 
 import { explainFlow } from './flow/explain-flow.js'
 import type { Standing } from './operating.js'
+import type { OutboxView } from './outbox.js'
 import { type DeadReason, isFinished, type JobState } from './states.js'
 import type { JobSummary } from './views.js'
 
 export const REASON_CODES = [
+  'in_outbox',
+  'not_sent',
   'finished',
   'dead',
   'held_by_key',
@@ -77,6 +80,7 @@ function finding(
 }
 
 function findingsOf(standing: Standing, maySee: (queue: string) => boolean): Finding[] {
+  if (standing.outbox !== undefined) return [inOutbox(standing.outbox, standing.nowMs)]
   switch (standing.job.state) {
     case 'succeeded':
     case 'cancelled':
@@ -94,6 +98,29 @@ function findingsOf(standing: Standing, maySee: (queue: string) => boolean): Fin
       const holding = [...claimable(standing), ...heldByFlow(standing)]
       return holding.length > 0 ? [...holding, ...behind(standing)] : inLine(standing)
     }
+  }
+}
+
+/** Of a job that the store does not have. */
+function inOutbox({ outcome, since, why, holder }: OutboxView, nowMs: number): Finding {
+  const facts = { since, why, holder }
+  switch (outcome) {
+    case 'waiting': {
+      const held = why === null ? '' : `; the last time it was not taken: ${why}`
+      return finding('in_outbox', `it was committed to the outbox ${ago(since, nowMs)} and is not in Redis yet${held}`, {
+        facts,
+        next: ['a process with upkeep and this outbox sends it: see that one runs, and that it reaches Redis'],
+      })
+    }
+    case 'deduplicated':
+      return finding('not_sent', `it was not created, because job ${holder} has its idempotency key`, { facts })
+    case 'refused':
+      return finding('not_sent', `it will never be created: ${why}`, {
+        facts,
+        next: ['correct what made it impossible, and enqueue it again'],
+      })
+    case 'cancelled':
+      return finding('not_sent', 'it was cancelled before it was sent to Redis', { facts })
   }
 }
 

@@ -71,6 +71,11 @@ export const LEVELS: Readonly<Record<Exclude<HoldfastEvent['name'], (typeof JOB_
   'timeline.changed': 'warn',
   'failover.said': 'warn',
   'store.failed_over': 'warn',
+  'outbox.sent': 'debug',
+  'outbox.deduplicated': 'info',
+  'outbox.refused': 'error',
+  'outbox.completion_lost': 'error',
+  'outbox.repeating': 'warn',
   'failover.missing': 'warn',
   'store.failed': 'error',
   'store.recovered': 'info',
@@ -136,6 +141,14 @@ function messageOf(event: HoldfastEvent): string {
       return `the store is back: ${event.during}`
     case 'store.failed_over':
       return `a replica has taken over ${event.keys}*: what it did not have is lost unless it was accepted as replicated`
+    case 'outbox.deduplicated':
+      return `a job of ${event.type} from the outbox was not created: job ${event.holder} has its idempotency key${event.replaced ? ' and took its payload' : ''}`
+    case 'outbox.refused':
+      return `a job of ${event.type} from the outbox will never be created: ${event.why}`
+    case 'outbox.completion_lost':
+      return `job ${event.id} was completed in a transaction, and is ${event.state} in the store`
+    case 'outbox.repeating':
+      return 'Redis restarted or failed over: what the outbox sent to it lately is sent again'
     case 'timeline.changed':
       return `the store has changed hands: timeline ${event.from} is over, timeline ${event.to} goes on`
     case 'failover.said':

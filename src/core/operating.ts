@@ -5,6 +5,7 @@ import type { FlowStanding } from './flow/views.js'
 import type { SettledJob } from './job.js'
 import type { JobFilter } from './job-filter.js'
 import type { WaitView } from './kept/kept.js'
+import type { OutboxHealth, OutboxView } from './outbox.js'
 import type { JobState } from './states.js'
 import type { JobSummary, QueueStats, QueueView, WorkerBeat, WorkerView } from './views.js'
 
@@ -155,6 +156,8 @@ export interface DeadGroup {
 /** What a job's standing depends on. */
 export interface Standing {
   readonly job: JobSummary
+  /** Set of a job that is in the outbox alone. */
+  readonly outbox?: OutboxView
   readonly queuePaused: boolean
   /** Of a ready job: how many of its queue would be claimed before it, counted up to 10,000. */
   readonly ahead: CountResult
@@ -290,6 +293,8 @@ export interface StoreHealth {
   readonly postgres: PostgresHealth | null
   /** Facts of a Redis server; absent for other stores. */
   readonly redis?: RedisHealth
+  /** What waits in the outbox; absent for a store that has none. */
+  readonly outbox?: OutboxHealth
 }
 
 export interface RedisHealth {

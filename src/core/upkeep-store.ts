@@ -8,6 +8,7 @@ import type { JobStore } from './job-store.js'
 import type { JobLimits } from './limits.js'
 import type { BulkProgress, Horizon, QueueTally } from './operating.js'
 import type { OperatorStore } from './operator-store.js'
+import type { OutboxPart } from './outbox.js'
 import type { ScheduleView } from './schedule.js'
 import type { WorkerBeat } from './views.js'
 
@@ -159,6 +160,9 @@ export interface UpkeepStore
 
   /** The oldest snapshot that a transaction holds, when it is older than a second; null otherwise, and where there is no such thing. */
   horizon(): Promise<Horizon | null>
+
+  /** Sends what waits in the outbox. Absent for a store that has none. */
+  readonly outbox?: OutboxPart
 
   /** Whether announcements of other processes arrive now. Absent, as the four below, where a process never rests. */
   hears?(): boolean

@@ -5,6 +5,7 @@ import type { QueueFlow } from './flow/settings.js'
 import type { StoredError } from './json.js'
 import type { StepView, WaitView } from './kept/kept.js'
 import type { JobLimits } from './limits.js'
+import type { OutboxView } from './outbox.js'
 import type { DeadReason, JobState } from './states.js'
 
 /** One failed attempt, as shown. */
@@ -60,6 +61,8 @@ export interface JobView {
   readonly enqueuedBy?: string | undefined
   /** Its group and limits; absent for a plain job. */
   readonly flow?: JobFlow | undefined
+  /** Set while the job is in the outbox alone: the store does not have it yet, or will never have it. */
+  readonly outbox?: OutboxView
   /** Each time an operator requeued it, oldest first. */
   readonly requeues: readonly { readonly number: number; readonly at: Date; readonly by: string }[]
 }
@@ -67,7 +70,7 @@ export interface JobView {
 /** A job in a list: without what makes it heavy. */
 export type JobSummary = Omit<
   JobView,
-  'attempts' | 'logs' | 'steps' | 'wait' | 'progress' | 'result' | 'requeues' | 'payload'
+  'attempts' | 'logs' | 'steps' | 'wait' | 'progress' | 'result' | 'requeues' | 'payload' | 'outbox'
 >
 
 /** How a finished job ended; for waiting on it. */

@@ -48,7 +48,7 @@ export class ProcessMetrics {
 
   #listen(): Listeners {
     const { promoted, extended, fired, late, broken, failures, blocked, endedChildren, repaired, full } = this.#metrics
-    const { timelines, saidAgain } = this.#metrics
+    const { timelines, saidAgain, outboxSent, outboxFates } = this.#metrics
     const jobs = this.#jobs
     return {
       'enqueue.answered': (event) => this.#enqueued(event),
@@ -67,6 +67,13 @@ export class ProcessMetrics {
       'store.failed': ({ during }) => failures.inc({ during: this.#deps.activities.of(during) }),
       'timeline.changed': () => timelines.inc(),
       'store.failed_over': () => timelines.inc(),
+      'outbox.sent': ({ count, repeated }) => {
+        outboxSent.inc({ again: 'no' }, count - repeated)
+        outboxSent.inc({ again: 'yes' }, repeated)
+      },
+      'outbox.deduplicated': () => outboxFates.inc({ outcome: 'deduplicated' }),
+      'outbox.refused': () => outboxFates.inc({ outcome: 'refused' }),
+      'outbox.completion_lost': () => outboxFates.inc({ outcome: 'completion_lost' }),
       'failover.said': ({ jobs: enqueued, claims, settlements, operations }) => {
         saidAgain.inc({ what: 'job' }, enqueued)
         saidAgain.inc({ what: 'claim' }, claims)
@@ -162,6 +169,10 @@ function makeMetrics(registry: Registry) {
     failures: counter('store_failures_total', 'Calls of the store that failed.', ['during']),
     timelines: counter('store_timeline_changes_total', 'Failovers of the store that this process went through.'),
     saidAgain: counter('store_said_again_total', 'What a failover had lost and this process said again.', ['what']),
+    outboxSent: counter('outbox_sent_total', 'Jobs of the outbox that this process sent, first or again after a failover.', [
+      'again',
+    ]),
+    outboxFates: counter('outbox_unsent_total', 'What was not created or settled, by the reason.', ['outcome']),
     endedChildren: counter('children_ended_total', 'Children that ran handlers and ended, by the reason.', [
       'isolate',
       'reason',

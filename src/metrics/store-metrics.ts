@@ -6,6 +6,7 @@ import type { Health } from '../client/look.js'
 import type { Duration } from '../core/duration.js'
 import type { FlowCounts } from '../core/flow/counts.js'
 import { type Horizon, isLiveAfter, type Overview, type QueueOverview } from '../core/operating.js'
+import type { OutboxHealth } from '../core/outbox.js'
 import { type Ports, sleep } from '../core/ports.js'
 import type { WorkerView } from '../core/views.js'
 import { FlowGauges } from './flow-gauges.js'
@@ -121,14 +122,24 @@ export class StoreMetrics {
     this.#gauges.heartbeat.set(Math.max(0, ...watched) / 1_000)
   }
 
-  #showHealth({ roundTripMs, postgres }: Health): void {
+  #showHealth({ roundTripMs, postgres, outbox }: Health): void {
     const { roundTrip, bytes, deadRows } = this.#gauges
     roundTrip.set(roundTripMs / 1_000)
+    if (outbox !== undefined) this.#showOutbox(outbox)
     if (postgres === null) return
     bytes.set(postgres.databaseBytes)
     for (const table of postgres.tables) deadRows.set({ table: table.name }, table.deadRows)
     this.#gauges.postponed.set(postgres.postponedDays.length)
     this.#showHorizon(postgres.horizon ?? UNHELD)
+  }
+
+  #showOutbox({ isReachable, waiting, oldestMs, refused }: OutboxHealth): void {
+    const { outboxUp, outboxWaiting, outboxOldest, outboxRefused } = this.#gauges
+    outboxUp.set(isReachable ? 1 : 0)
+    if (!isReachable) return
+    outboxWaiting.set(waiting)
+    outboxOldest.set(oldestMs / 1_000)
+    outboxRefused.set(refused)
   }
 
   #showHorizon({ ageMs, xids, holder }: Horizon): void {
@@ -156,6 +167,10 @@ function makeGauges(registry: Registry) {
       'How long ago the most silent worker was seen, of those seen within 5 minutes.',
     ),
     roundTrip: gauge('store_round_trip_seconds', 'How long the store took to say its time.'),
+    outboxUp: gauge('outbox_up', '1 when PostgreSQL answered the last time the outbox was asked.'),
+    outboxWaiting: gauge('outbox_waiting', 'Rows of the outbox that are committed and not sent; at most 20,000 are counted.'),
+    outboxOldest: gauge('outbox_oldest_seconds', 'How long the oldest of them has waited; 0 without one.'),
+    outboxRefused: gauge('outbox_refused', 'Jobs of the last seven days that could never be created; at most 1,000.'),
     bytes: gauge('database_bytes', 'Size of the database.'),
     deadRows: gauge('database_dead_rows', 'Rows that wait to be vacuumed, by table.', ['table']),
     postponed: gauge('retention_days_postponed', 'Days past their retention that could not be dropped.'),

@@ -8,6 +8,7 @@ import { showMs } from '../core/duration.js'
 import type { LimitView, StoppedGroup } from '../core/flow/views.js'
 import { describeHorizon } from '../core/horizon.js'
 import { isLiveAfter, type Overview, type QueueOverview } from '../core/operating.js'
+import type { OutboxHealth } from '../core/outbox.js'
 import { LATE_AFTER_MS } from '../core/schedule.js'
 import type { WorkerView } from '../core/views.js'
 import type { Warning } from './schemas/operating.js'
@@ -21,6 +22,8 @@ const STOPPED_SHOWN = 3
 /** A job that has been ready for longer than this is reported. */
 const OLDEST_AGE_S = 300
 const HORIZON_MS = 60_000
+/** A row of the outbox that waits for longer is reported. */
+const OUTBOX_MS = 30_000
 /** A worker sends a heartbeat every 10 s. After this long without one it was stopped, not lost, and is not reported. */
 const HEARTBEAT_GAP_MS = 600_000
 
@@ -69,6 +72,7 @@ export function warningsOf({
 }: Seen): readonly Warning[] {
   const all = [
     ...ofStore(health),
+    ...(health.outbox === undefined ? [] : ofOutbox(health.outbox)),
     ...limits.flatMap((limit) => [...ofLimit(limit, overview.nowMs)]),
     ...ofStopped(stopped),
     ...overview.queues.flatMap((queue) => [...ofQueue(queue, overview.isExact)]),
@@ -208,6 +212,24 @@ function* ofSchedule(schedule: ScheduleStatus, nowMs: number): Generator<Warning
       queue,
       next: 'Start a worker, or a server with upkeep: one of them fires schedules. If one is running, it has more schedules than it can fire',
     }
+  }
+}
+
+function* ofOutbox({ isReachable, waiting, isExact, oldestMs, refused }: OutboxHealth): Generator<Warning> {
+  const about = { queue: null, next: 'holdfast doctor' } as const
+  if (!isReachable) {
+    const text = 'the outbox cannot be reached: jobs of transactions are not sent, and workers may not claim'
+    yield { code: 'outbox_away', level: 'error', text, ...about }
+    return
+  }
+  if (oldestMs > OUTBOX_MS) {
+    const many = isExact ? readable(waiting) : `more than ${readable(waiting)}`
+    const text = `${many} of the outbox ${waiting === 1 ? 'waits' : 'wait'} to be sent, the oldest for ${showMs(oldestMs)}`
+    yield { code: 'outbox_waiting', level: 'warning', text, ...about }
+  }
+  if (refused > 0) {
+    const text = `${readable(refused)} ${refused === 1 ? 'job' : 'jobs'} of the outbox could never be created in the last seven days`
+    yield { code: 'outbox_refused', level: 'warning', text, queue: null, next: 'holdfast audit --action outbox_refused' }
   }
 }
 

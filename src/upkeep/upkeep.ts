@@ -4,6 +4,7 @@
 //   rescue.ts   jobs with expired leases are settled; after an outage, living workers may extend theirs first (rescue-hold.ts)
 //   fire.ts     ticks of schedules become jobs
 //   bulk.ts     actions on many jobs are done, batch by batch
+//   outbox.ts   jobs of an outbox are sent to the store
 //   sample.ts   the number of jobs in each state is recorded; flow-watch.ts tells which limits give no jobs
 //   prune.ts    old days and expired rows are dropped; prune-audit.ts does it for the audit log
 //
@@ -25,6 +26,7 @@ import { Fire } from './fire.js'
 import { FlowWatch } from './flow-watch.js'
 import { HorizonWatch } from './horizon.js'
 import { jittered, Loop } from './loop.js'
+import { dispatchOutbox } from './outbox.js'
 import { Promote } from './promote.js'
 import { Prune } from './prune.js'
 import { pruneAuditOnce } from './prune-audit.js'
@@ -63,6 +65,7 @@ export interface UpkeepDeps {
  *  begin at different times. */
 const BEGINS_MS = {
   fire: 0,
+  outbox: 0,
   rescue: 1_000,
   bulk: 2_000,
   promote: 0,
@@ -86,6 +89,8 @@ export class Upkeep implements QuietPart {
   readonly #promoter: Promote
   readonly #steps: Readonly<Record<StepName, () => Promise<number>>>
   readonly #loops: Readonly<Record<StepName, Loop>>
+  /** Ends the announcements of rows in the outbox. */
+  #deafen: (() => void) | null = null
 
   /** Checks the options. Nothing runs until `start()`. */
   constructor(deps: UpkeepDeps, options: UpkeepOptions = {}) {
@@ -105,6 +110,7 @@ export class Upkeep implements QuietPart {
     this.#steps = {
       fire: () => fire.step().finally(() => deps.onStepped?.()),
       rescue: () => rescue.step(),
+      outbox: () => dispatchOutbox(deps),
       bulk: () => stepBulks(deps),
       promote: () => promoter.step().finally(() => deps.onStepped?.()),
       sample: () => sampleOnce(deps, flow),
@@ -119,10 +125,12 @@ export class Upkeep implements QuietPart {
 
   start(): void {
     for (const name of STEP_NAMES) this.#loops[name].start(jittered(BEGINS_MS[name], this.#deps.ports))
+    this.#deafen = this.#deps.store.outbox?.listen(() => this.#loops.outbox.nudge(0)) ?? null
   }
 
   /** Ends upkeep, and waits for steps in flight. */
   async stop(): Promise<void> {
+    this.#deafen?.()
     await Promise.all(Object.values(this.#loops).map((loop) => loop.stop()))
   }
 

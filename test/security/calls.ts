@@ -18,6 +18,7 @@ export type CallName = Exclude<
   keyof Store,
   | 'kind'
   | 'parts'
+  | 'outbox'
   | 'hears'
   | 'rest'
   | 'stir'

@@ -34,7 +34,7 @@ interface Known {
   readonly variables: readonly string[]
   readonly fallback: string | null
   /** The option of this command for the setting, if it has one. */
-  readonly flag?: 'url' | 'schema' | 'color'
+  readonly flag?: 'url' | 'schema' | 'outbox' | 'color'
   /** True when its value must not be shown. */
   readonly isSecret?: boolean
 }
@@ -43,6 +43,7 @@ interface Known {
 const SHARED: readonly Known[] = [
   { name: 'url', variables: ['HOLDFAST_URL', 'DATABASE_URL'], fallback: 'embedded:.holdfast', flag: 'url' },
   { name: 'schema', variables: ['HOLDFAST_SCHEMA'], fallback: 'holdfast', flag: 'schema' },
+  { name: 'outbox', variables: ['HOLDFAST_OUTBOX'], fallback: null, flag: 'outbox' },
   { name: 'color', variables: ['NO_COLOR', 'FORCE_COLOR'], fallback: 'auto', flag: 'color' },
   { name: 'server token', variables: ['HOLDFAST_TOKEN'], fallback: null, isSecret: true },
   { name: 'server proxy-secret', variables: ['HOLDFAST_PROXY_SECRET'], fallback: null, isSecret: true },
@@ -94,7 +95,7 @@ function show(cli: Cli, flags: ListFlags, self: Command): void {
 }
 
 function resolve({ name, variables, fallback, flag, isSecret }: Known, flags: ListFlags, self: Command): Setting {
-  const shown = (value: string) => (isSecret ? '***' : name === 'url' ? redactUrl(value) : value)
+  const shown = (value: string) => (isSecret ? '***' : name === 'url' || name === 'outbox' ? redactUrl(value) : value)
   const option = flag === undefined ? undefined : flags[flag]
   if (option !== undefined && self.getOptionValueSource(flag!) === 'cli') {
     return { name, value: shown(option), source: `--${flag}` }

@@ -8,7 +8,7 @@ import { checkReplication } from './failover-checks.js'
 import { flowChecks } from './flow-checks.js'
 import { type Found, failed, ok, warning } from './found.js'
 import type { Facts } from './inspect.js'
-import { redisChecks, redisDurability } from './redis-checks.js'
+import { checkOutbox, redisChecks, redisDurability } from './redis-checks.js'
 
 export type { Level } from './found.js'
 
@@ -35,6 +35,7 @@ export function checksOf(facts: Facts, { horizonWarnMs }: Thresholds = THRESHOLD
   if (health.redis !== undefined) {
     return [
       ...redisChecks(health.redis).map(([name, found]) => named(name, found)),
+      ...(health.outbox === undefined ? [] : [named('outbox', checkOutbox(health.outbox))]),
       named('clock', checkClock(clockOffsetMs)),
     ]
   }

@@ -1,6 +1,7 @@
 // What `doctor` finds about a Redis server.
 
 import type { RedisClusterHealth, RedisHealth } from '../../core/operating.js'
+import type { OutboxHealth } from '../../core/outbox.js'
 import { type Found, failed, ok, warning } from './found.js'
 
 /** Memory in use from which on it is time to act: at the limit every enqueue is refused. */
@@ -31,6 +32,22 @@ export function redisChecks(redis: RedisHealth): readonly (readonly [name: strin
     ['round trip', checkRoundTrip(redis)],
     ...(redis.cluster === undefined ? [] : [['cluster', checkCluster(redis, redis.cluster)] as const]),
   ]
+}
+
+/** A row that waits longer than this is not just on its way. */
+const OUTBOX_WARN_MS = 30_000
+const OUTBOX_FAILED_MS = 300_000
+
+export function checkOutbox({ isReachable, schema, waiting, isExact, oldestMs, refused }: OutboxHealth): Found {
+  if (!isReachable) return failed('PostgreSQL cannot be reached: jobs of transactions are not sent')
+  const many = `${isExact ? '' : 'more than '}${waiting}`
+  const text = `${many} waiting, the oldest for ${Math.round(oldestMs / 1_000)} s, in schema "${schema}"`
+  if (oldestMs > OUTBOX_WARN_MS) {
+    const found = oldestMs > OUTBOX_FAILED_MS ? failed : warning
+    return found(`${text}: a process with upkeep and this outbox must run, and reach Redis`, 'holdfast worker ./jobs.js')
+  }
+  if (refused > 0) return warning(`${text}; ${refused} refused in the last 7 days`, 'holdfast audit --action outbox_refused')
+  return ok(text)
 }
 
 function checkRole({ role }: RedisHealth): Found {

@@ -16,6 +16,7 @@ import { COLOR_CHOICES, type ColorChoice } from '../output/terminal.js'
 export interface StoreFlags {
   readonly url?: string
   readonly schema?: string
+  readonly outbox?: string
   readonly json?: boolean
   readonly verbose?: boolean
   readonly color?: ColorChoice
@@ -40,6 +41,9 @@ function storeOptions({ json, url = URL_HELP }: StoreOptionsHelp): readonly Opti
   return [
     new Option('--url <url>', url),
     new Option('--schema <name>', 'the PostgreSQL schema (default: holdfast)').env('HOLDFAST_SCHEMA'),
+    new Option('--outbox <url>', 'of a store on Redis: the PostgreSQL database whose transactions enqueue').env(
+      'HOLDFAST_OUTBOX',
+    ),
     new Option('--json', json),
     new Option('--verbose', 'show where an error came from'),
     colorOption(),
@@ -129,7 +133,9 @@ export async function openStore(
   flags: StoreFlags,
   options: ConnectOptions = {},
 ): Promise<Holdfast> {
-  return atStore(store, () => connect(store.url, { ...given({ schema: flags.schema }), ...options }))
+  // The variable may be set for all stores of an environment.
+  const outbox = /^rediss?[+:]/.test(store.url) ? flags.outbox : undefined
+  return atStore(store, () => connect(store.url, { ...given({ schema: flags.schema, outbox }), ...options }))
 }
 
 /**

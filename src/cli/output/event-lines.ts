@@ -65,6 +65,10 @@ export class EventLines {
         return { ...job, text: 'lease lost: it expired, and another worker may run the job', tone: 'warning' }
       case 'job.stuck':
         return { ...job, text: 'its handler keeps running after it was asked to stop', tone: 'warning' }
+      case 'outbox.deduplicated':
+        return { ...job, text: `not created: job ${event.holder} has its key`, tone: 'quiet' }
+      case 'outbox.refused':
+        return { ...job, text: short(`refused: ${event.why}`), tone: 'bad' }
       case 'job.rescued':
         return { ...job, text: `rescued: ${event.worker} is gone · ${event.state}`, tone: 'warning' }
     }
@@ -105,6 +109,14 @@ export class EventLines {
       case 'timeline.changed': {
         const text = `the store has changed hands: timeline ${event.from} is over, timeline ${event.to} goes on`
         return { subject: 'store', text, tone: 'warning' }
+      }
+      case 'outbox.repeating': {
+        const text = 'Redis restarted or failed over: what the outbox sent lately is sent again'
+        return { subject: 'store', text, tone: 'warning' }
+      }
+      case 'outbox.completion_lost': {
+        const text = `job ${event.id} was completed in a transaction, and is ${event.state} in Redis`
+        return { subject: 'store', text, tone: 'bad' }
       }
       case 'failover.said': {
         const text = `said again after the failover: ${event.jobs} jobs, ${event.claims} claims, ${event.settlements} settlements, ${event.operations} operations`

@@ -93,6 +93,15 @@ export const job: z.ZodType<Job> = z
       .object({ name: z.string(), since: time, until: time })
       .optional()
       .meta({ description: 'The signal it waits for' }),
+    outbox: z
+      .object({
+        outcome: z.enum(['waiting', 'deduplicated', 'refused', 'cancelled']),
+        since: time,
+        why: z.string().nullable(),
+        holder: z.string().nullable(),
+      })
+      .optional()
+      .meta({ description: 'Set while the job is in the outbox alone: Redis does not have it' }),
     requeues: z.array(z.object({ number: whole, at: time, by: z.string() })),
     redacted: z.array(z.string()).meta({ description: 'Where values were masked' }),
   })

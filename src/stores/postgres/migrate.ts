@@ -30,6 +30,8 @@ const PAUSE_MAX_MS = 2_000
 const LOCKED = new Set<unknown>(['55P03', '57014', '40P01'])
 
 export interface MigrateOptions {
+  /** The table that says which were applied. Default 'migrations'. */
+  readonly table?: string
   /** Default: those of this version. */
   readonly migrations?: readonly Migration[]
   /** How long it goes on trying to get its locks. Default 60 000. */
@@ -38,15 +40,24 @@ export interface MigrateOptions {
   readonly onWait?: (text: string) => void
 }
 
+/** Where it is recorded what was applied: several sets of tables can share a schema. */
+interface Place {
+  readonly schema: string
+  readonly table: string
+}
+
+const TABLE = 'migrations'
+
 type Run = (text: string, values?: readonly unknown[]) => Promise<Row[]>
 
 /** Brings the schema up to this version; raises `schema_too_new` when it is ahead of it, `store_unavailable` when others hold locks on
  *  its tables for too long. */
 export async function migrate(lane: StatementLane, schema: string, options: MigrateOptions = {}): Promise<void> {
-  const { migrations = MIGRATIONS, patienceMs = PATIENCE_MS, onWait = () => {} } = options
+  const { table = TABLE, migrations = MIGRATIONS, patienceMs = PATIENCE_MS, onWait = () => {} } = options
+  const place = { schema, table }
   const run: Run = (text, values = []) => lane.query({ name: '', text, values }, DEADLINE_MS)
   // Most starts find everything in place, and may lack the right to change it.
-  const applied = await readApplied(run, schema, migrations)
+  const applied = await readApplied(run, schema, migrations, table)
   const isNew = applied.size === 0
   const untilMs = performance.now() + patienceMs
   for (const migration of migrations) {
@@ -54,17 +65,22 @@ export async function migrate(lane: StatementLane, schema: string, options: Migr
     await unlessLocked({ migration, schema, run, untilMs, onWait }, () =>
       // Nobody uses a schema that is being made, and an index that is built concurrently waits for every open transaction.
       isConcurrent(migration) && !isNew
-        ? applyConcurrently(lane, run, schema, migration)
-        : applyInTransaction(lane, schema, migration, isNew),
+        ? applyConcurrently(lane, run, place, migration)
+        : applyInTransaction(lane, place, migration, isNew),
     )
   }
 }
 
 /** The numbers of the migrations that were applied; raises `schema_too_new` when there are some beyond those known. */
-export async function readApplied(run: Run, schema: string, known: readonly Migration[]): Promise<Set<number>> {
-  const [[table] = []] = await run('SELECT to_regclass($1)', [`"${schema}".migrations`])
-  if (table == null) return new Set()
-  const rows = await run(inSchema('SELECT number FROM :schema.migrations ORDER BY number LIMIT 10000', schema))
+export async function readApplied(
+  run: Run,
+  schema: string,
+  known: readonly Migration[],
+  table: string = TABLE,
+): Promise<Set<number>> {
+  const [[found] = []] = await run('SELECT to_regclass($1)', [`"${schema}".${table}`])
+  if (found == null) return new Set()
+  const rows = await run(inSchema(`SELECT number FROM :schema.${table} ORDER BY number LIMIT 10000`, schema))
   const applied = new Set(rows.map(([number]) => Number(number)))
   const [newest, last] = [Math.max(0, ...applied), known.at(-1)!.number]
   if (newest <= last) return applied
@@ -111,7 +127,7 @@ async function unlessLocked(attempt: Attempt, apply: () => Promise<boolean>): Pr
   }
 }
 
-const CREATE_MIGRATIONS = `CREATE TABLE IF NOT EXISTS :schema.migrations (
+const createTable = (table: string) => `CREATE TABLE IF NOT EXISTS :schema.${table} (
   number     integer     NOT NULL PRIMARY KEY,
   name       text        NOT NULL,
   checksum   text        NOT NULL,
@@ -133,23 +149,24 @@ const MADE_ALREADY = new Set<unknown>(['23505', '42P06', '42P07', '42710'])
 /** Applies it; resolves with false when another process has begun to make the schema at the same moment. */
 async function applyInTransaction(
   lane: StatementLane,
-  schema: string,
+  place: Place,
   migration: Migration,
   isNew: boolean,
 ): Promise<boolean> {
+  const { schema, table } = place
   let isMaking = isNew
   const apply = async (inside: Run) => {
     await inside(`SET LOCAL lock_timeout = '${LOCK_MS}ms'`)
-    if (isNew) await makeSchema(inside, schema)
+    if (isNew) await makeSchema(inside, place)
     isMaking = false
     // One process at a time. Only the owner may take this lock: any role that may connect can take an advisory lock.
-    await inside(inSchema('LOCK TABLE :schema.migrations IN SHARE ROW EXCLUSIVE MODE NOWAIT', schema))
-    const record = 'SELECT FROM :schema.migrations WHERE number = $1'
+    await inside(inSchema(`LOCK TABLE :schema.${table} IN SHARE ROW EXCLUSIVE MODE NOWAIT`, schema))
+    const record = `SELECT FROM :schema.${table} WHERE number = $1`
     if ((await inside(inSchema(record, schema), [migration.number])).length > 0) return
     const sql = inSchema(isNew ? migration.sql.replace(' CONCURRENTLY ', ' ') : migration.sql, schema)
     if (isNew) for (const text of statementsOf(sql)) await inside(text)
     else await applyInTime(inside, statementsOf(sql), schema)
-    await recordIn(inside, schema, migration)
+    await recordIn(inside, place, migration)
   }
   try {
     await lane.transaction((send) => apply((text, values = []) => send({ name: '', text, values })), DEADLINE_MS)
@@ -161,10 +178,10 @@ async function applyInTransaction(
 }
 
 // Making a schema takes a right on the database, filling one that is there does not.
-async function makeSchema(inside: Run, schema: string): Promise<void> {
+async function makeSchema(inside: Run, { schema, table }: Place): Promise<void> {
   const [[found] = []] = await inside('SELECT to_regnamespace($1)', [schema])
   if (found === null) await inside(inSchema('CREATE SCHEMA :schema', schema))
-  await inside(inSchema(CREATE_MIGRATIONS, schema))
+  await inside(inSchema(createTable(table), schema))
 }
 
 /** Each statement within what is left of the time, which begins with the first lock that others wait for. */
@@ -182,9 +199,9 @@ async function applyInTime(inside: Run, texts: readonly string[], schema: string
   }
 }
 
-async function recordIn(run: Run, schema: string, { number, name, sql }: Migration): Promise<void> {
+async function recordIn(run: Run, { schema, table }: Place, { number, name, sql }: Migration): Promise<void> {
   const checksum = createHash('sha256').update(sql).digest('hex')
-  const record = 'INSERT INTO :schema.migrations (number, name, checksum) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING'
+  const record = `INSERT INTO :schema.${table} (number, name, checksum) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
   await run(inSchema(record, schema), [number, name, checksum])
 }
 
@@ -203,9 +220,10 @@ SELECT pg_index.indisvalid, progress.pid
 async function applyConcurrently(
   lane: StatementLane,
   run: Run,
-  schema: string,
+  place: Place,
   migration: Migration,
 ): Promise<boolean> {
+  const { schema } = place
   const name = /CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON/.exec(migration.sql)?.[1]
   if (name === undefined) {
     throw new HoldfastError(
@@ -219,7 +237,7 @@ async function applyConcurrently(
   if (isValid === 'f') await run(inSchema(`DROP INDEX CONCURRENTLY :schema.${name}`, schema))
   if (isValid !== 't') for (const text of statementsOf(inSchema(migration.sql, schema))) await run(text)
   await lane.transaction(
-    (send) => recordIn((text, values = []) => send({ name: '', text, values }), schema, migration),
+    (send) => recordIn((text, values = []) => send({ name: '', text, values }), place, migration),
     DEADLINE_MS,
   )
   return true

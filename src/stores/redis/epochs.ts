@@ -22,6 +22,23 @@ writes('epoch', { 'allow-oom' }, function(work, args)
 end)
 `
 
+/**
+ * A name for the life of the server that has this shard, on the connection that jobs are written to: another one after a restart, a failover,
+ * or when the store was made anew. What was written before may be lost then.
+ */
+export async function epochOf(redis: Redis): Promise<string> {
+  const info = await redis.info('enqueue', 'replication')
+  const [id, previous] = [info.get('master_replid') ?? '', info.get('master_replid2') ?? '']
+  const { base } = redis.settings
+  const known = () => redis.command('enqueue', 'HMGET', `${base}meta`, 'replid', 'since') as Promise<readonly unknown[]>
+  let [replid, since] = await known()
+  if (replid !== id) {
+    await redis.write('enqueue', 'epoch', [id, previous, base])
+    ;[replid, since] = await known()
+  }
+  return `${replid} ${since}`
+}
+
 interface Epoch {
   readonly id: string
   readonly sinceMs: number

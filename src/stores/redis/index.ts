@@ -7,18 +7,18 @@ import { HoldfastError, show } from '../../core/errors.js'
 import type { ExtenderSpec } from '../../core/job-store.js'
 import { QUEUES_MAX } from '../../core/operating.js'
 import type { Clock } from '../../core/ports.js'
-import type { Store } from '../../core/store.js'
 import type { ExtenderSettings } from './extender.js'
 import { type Network, openNetwork } from './network.js'
 import { canHaveFunctions, type Preparation, prepare } from './prepare.js'
 import { type Durability, Redis, type RedisDeps, type RedisSettings, type Report } from './redis.js'
 import { isAway } from './shards/shards.js'
 import { composeShardedStore, openShards } from './shards/store.js'
-import { composeStore } from './store.js'
+import { composeStore, type RedisStore } from './store.js'
 import { baseOf, SHARDS } from './tags.js'
 import { type WakeSource, WakeUps } from './wake.js'
 
 export type { Durability } from './redis.js'
+export type { RedisStore } from './store.js'
 
 export interface RedisOptions {
   /** What every key begins with, before the hash tag {hf:0}. Default ''. Several stores can live in one database, apart from each other. */
@@ -54,7 +54,7 @@ const REDIS_DEFAULTS = {
 } as const satisfies Required<Omit<RedisOptions, 'clock'>>
 
 /** Connects, looks whether the servers can keep jobs, and returns the store. */
-export async function redisStore(url: string, options: RedisOptions = {}): Promise<Store> {
+export async function redisStore(url: string, options: RedisOptions = {}): Promise<RedisStore> {
   const { queuesMax, migrate, prefix, ...settings } = settingsOf(url, options)
   const network = openNetwork(url, settings.connectMs)
   try {

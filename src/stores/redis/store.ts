@@ -15,7 +15,7 @@ import { claim } from './claim.js'
 import { deadGroups } from './dead-groups.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
-import { Epochs } from './epochs.js'
+import { Epochs, epochOf } from './epochs.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
 import { flowCounts } from './flow-counts.js'
@@ -54,11 +54,20 @@ export interface StoreParts {
   readonly queuesMax: number
 }
 
+/** What the outbox needs of a store on Redis beside the contract. */
+export interface RedisStore extends Store {
+  readonly shardCount: number
+  /** Another text when the server of a shard may have lost its last writes (epochs.ts). */
+  epochOf(shard: number): Promise<string>
+}
+
 /** Puts the operations together. */
-export function composeStore({ redis, wakeUps, extender, queuesMax, close }: StoreParts): Store {
+export function composeStore({ redis, wakeUps, extender, queuesMax, close }: StoreParts): RedisStore {
   const epochs = new Epochs()
   return {
     kind: 'redis',
+    shardCount: 1,
+    epochOf: () => epochOf(redis),
 
     async enqueue(jobs, { tx, claim: claiming } = {}) {
       refuseTx(tx)
@@ -229,6 +238,6 @@ export function refuseTx(tx: Queryable | undefined): void {
   if (tx === undefined) return
   throw new HoldfastError(
     'unsupported',
-    'a job on Redis cannot be part of a PostgreSQL transaction, got tx: leave it out, or connect to PostgreSQL',
+    "a job on Redis cannot be part of a PostgreSQL transaction without an outbox, got tx: connect(url, { outbox: 'postgres://…' }) has one, see docs/outbox.md",
   )
 }

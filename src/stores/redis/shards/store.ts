@@ -13,7 +13,7 @@ import { auditOf, record } from '../audit.js'
 import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
-import { Epochs } from '../epochs.js'
+import { Epochs, epochOf } from '../epochs.js'
 import { neighbours } from '../flow-looks.js'
 import { groups, pauseGroup, resumeGroup, setGroup } from '../groups.js'
 import { recall } from '../kept.js'
@@ -22,7 +22,7 @@ import type { Redis, Sharing } from '../redis.js'
 import { discard, requeue } from '../requeue.js'
 import { pauseSchedule, removeSchedule, resumeSchedule } from '../schedules.js'
 import { tally } from '../series.js'
-import { checkBatch, refuseTx, type StoreParts } from '../store.js'
+import { checkBatch, type RedisStore, refuseTx, type StoreParts } from '../store.js'
 import { markId } from '../tags.js'
 import { update } from '../update.js'
 import { beat, leave, workers } from '../workers.js'
@@ -77,7 +77,7 @@ export function openShards(count: number, open: (shard: number, sharing: Sharing
 }
 
 /** Puts the operations together. */
-export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardParts): Store {
+export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardParts): RedisStore {
   const { all, deliveries, wakeUps, extender, queuesMax, close } = parts
   const shards = new Shards(all)
   const { home } = shards
@@ -95,6 +95,8 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
   }
   return {
     kind: 'redis',
+    shardCount: all.length,
+    epochOf: (shard) => epochOf(all[shard]!),
     parts: {
       of: (queue) => shards.indexOf(queue),
       mark: (id, queue) => markId(id, shards.indexOf(queue)),

@@ -1,0 +1,146 @@
+// One step of the outbox: for each part of the store, what waits is sent, and what was sent long enough ago is dropped. A part whose server is
+// away does not keep the others waiting. ◄── ../../upkeep/outbox.ts · next: dispatch.ts
+
+import { type HoldfastError, isHoldfastError } from '../../core/errors.js'
+import type { Emit } from '../../core/events.js'
+import type { OutboxStep } from '../../core/outbox.js'
+import type { Database } from '../postgres/database.js'
+import { statement } from '../postgres/statement.js'
+import type { RedisStore } from '../redis/index.js'
+import { dropCompletions, sendCompletions } from './completions-dispatch.js'
+import { type Batch, sendBatch } from './dispatch.js'
+import { noteEpoch } from './epochs.js'
+
+/** The most batches of one part in a step: stopping waits for a step to end. */
+const BATCHES_MAX = 20
+/** How long a look for other servers of Redis is good while nothing waits. */
+const LOOK_MS = 1_000
+const DROPPED_MAX = 1_000
+/** For how long refused jobs can be looked at. */
+const REFUSED_MS = 7 * 86_400_000
+
+export interface DispatcherDeps {
+  readonly db: Database
+  readonly store: RedisStore
+  /** How long rows stay after they were sent. */
+  readonly keepMs: number
+  /** How long the store keeps finished jobs. */
+  readonly retentionMs: number
+  readonly emit: Emit
+}
+
+// Which parts have rows that wait, and which have rows that a failover of their server would lose.
+const WORK = statement(
+  'outbox_work',
+  `
+SELECT part::text,
+       (EXISTS (SELECT FROM :schema.outbox WHERE outbox.part = asked.part AND sent_at IS NULL AND try_at <= clock_timestamp())
+        OR EXISTS (SELECT FROM :schema.outbox_completions AS completion
+                    WHERE completion.part = asked.part AND sent_at IS NULL AND try_at <= clock_timestamp()))::text,
+       (EXISTS (SELECT FROM :schema.outbox WHERE outbox.part = asked.part AND outcome = 'sent')
+        OR EXISTS (SELECT FROM :schema.outbox_completions AS completion
+                    WHERE completion.part = asked.part AND sent_at IS NOT NULL))::text
+  FROM pg_catalog.generate_series(0, $1::integer - 1) AS asked (part)`,
+)
+
+// What was sent in an earlier life of the server is still to be sent again, as long as the store would know it.
+const DROP = statement(
+  'outbox_drop',
+  `
+DELETE FROM :schema.outbox
+ WHERE seq IN (SELECT old.seq
+                 FROM :schema.outbox AS old
+                WHERE old.sent_at < clock_timestamp() - $2::bigint * interval '1 ms'
+                  AND old.outcome <> 'refused'
+                  AND old.part = $1
+                  AND (old.outcome <> 'sent'
+                       OR old.sent_at < clock_timestamp() - $3::bigint * interval '1 ms'
+                       OR old.sent_in >= (SELECT number FROM :schema.outbox_epochs WHERE outbox_epochs.part = $1))
+                ORDER BY old.sent_at
+                LIMIT ${DROPPED_MAX}
+                  FOR UPDATE SKIP LOCKED)`,
+)
+
+const DROP_REFUSED = statement(
+  'outbox_drop_refused',
+  `
+DELETE FROM :schema.outbox
+ WHERE seq IN (SELECT old.seq
+                 FROM :schema.outbox AS old
+                WHERE old.sent_at < clock_timestamp() - ${REFUSED_MS}::bigint * interval '1 ms'
+                  AND old.outcome = 'refused'
+                  AND old.part = $1
+                ORDER BY old.sent_at
+                LIMIT ${DROPPED_MAX})`,
+)
+
+export class Dispatcher {
+  readonly #deps: DispatcherDeps
+  readonly #lookedMs = new Map<number, number>()
+
+  constructor(deps: DispatcherDeps) {
+    this.#deps = deps
+  }
+
+  async step(): Promise<OutboxStep> {
+    const { db, store } = this.#deps
+    const rows = await db.send('upkeep', WORK, [store.shardCount])
+    const parts = rows
+      .map(([part, waits, keeps]) => ({ part: Number(part), waits: waits === 'true', keeps: keeps === 'true' }))
+      .filter(({ part, waits, keeps }) => waits || (keeps && this.#isDue(part)))
+    const ends = await Promise.allSettled(parts.map(({ part }) => this.#stepOf(part)))
+    const failures = ends.flatMap((end) => (end.status === 'rejected' ? [end.reason as unknown] : []))
+    const isAway = (error: unknown) => isHoldfastError(error) && error.retryable
+    const worst = failures.find((error) => !isAway(error)) ?? failures[0]
+    if (worst !== undefined && (failures.length === ends.length || !isAway(worst))) throw worst
+    const steps = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
+    return { sent: steps.reduce((sum, { sent }) => sum + sent, 0), isDone: steps.every(({ isDone }) => isDone) }
+  }
+
+  #isDue(part: number): boolean {
+    return performance.now() - (this.#lookedMs.get(part) ?? Number.NEGATIVE_INFINITY) >= LOOK_MS
+  }
+
+  async #stepOf(part: number): Promise<OutboxStep> {
+    const { db, store, emit, keepMs, retentionMs } = this.#deps
+    const epoch = await store.epochOf(part)
+    await noteEpoch(db, part, epoch, emit)
+    this.#lookedMs.set(part, performance.now())
+    let sent = 0
+    let isDone = false
+    for (let batches = 0; batches < BATCHES_MAX && !isDone; batches++) {
+      const batch = await sendBatch({ db, store, part, epoch, knownMs: retentionMs })
+      sent += this.#report(batch)
+      isDone = batch.rows.length === 0
+    }
+    const completions = await sendCompletions({ db, store, part, epoch, knownMs: retentionMs }, emit)
+    await db.send('upkeep', DROP, [part, keepMs, retentionMs])
+    await db.send('upkeep', DROP_REFUSED, [part])
+    await dropCompletions(db, { part, keepMs, knownMs: retentionMs })
+    return { sent: sent + completions.sent, isDone: isDone && completions.isDone }
+  }
+
+  /** Reports what became of the rows, and answers how many the store has taken. */
+  #report({ rows, fates }: Batch): number {
+    const { emit, store } = this.#deps
+    let [sent, repeated] = [0, 0]
+    for (const [at, { outcome, holder, why }] of fates.entries()) {
+      const { job, isRepeat } = rows[at]!
+      const { id, type, queue } = job
+      if (outcome === 'sent') {
+        sent++
+        if (isRepeat) repeated++
+      } else if (outcome === 'replaced' || outcome === 'deduplicated') {
+        emit({ name: 'outbox.deduplicated', id, type, queue, holder: holder!, replaced: outcome === 'replaced' })
+      } else if (outcome === 'refused') {
+        emit({ name: 'outbox.refused', id, type, queue, why: why! })
+        const record = { actor: 'holdfast', action: 'outbox_refused', job: id, target: queue, details: { why } }
+        void store.record(record).catch((error: unknown) => {
+          emit({ name: 'store.failed', during: 'record a refusal', error: error as HoldfastError })
+        })
+      }
+    }
+    if (sent > 0) emit({ name: 'outbox.sent', count: sent, repeated })
+    return sent
+  }
+}
