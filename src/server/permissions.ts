@@ -9,7 +9,8 @@ import type { KeyScope } from '../core/operating.js'
 /** All of these scopes, or any identified caller, or anyone. */
 export type Need = readonly KeyScope[] | 'signed_in' | 'anyone'
 
-/** By the name of the route. `changePayload` is what updateJob needs to change the payload. */
+/** By the name of the route. `changePayload` is what updateJob needs to change the payload, `deleteMany` what startBulk
+ *  needs to delete. */
 export const PERMISSIONS = {
   healthz: 'anyone',
   readyz: 'anyone',
@@ -81,7 +82,10 @@ export const PERMISSIONS = {
   pauseGroup: ['operate'],
   resumeGroup: ['operate'],
 
+  deleteJob: ['delete'],
+
   startBulk: ['read', 'operate'],
+  deleteMany: ['read', 'operate', 'delete'],
   requeueMany: ['read', 'operate'],
 
   setSchedule: ['operate', 'enqueue'],

@@ -3,7 +3,7 @@ import { VERSION } from '../../src/version.js'
 import { run } from './support.js'
 
 const GROUPS: Readonly<Record<string, string>> = {
-  jobs: 'list show explain tail edit cancel requeue discard',
+  jobs: 'list show explain tail edit cancel requeue discard delete',
   dlq: 'groups list requeue',
   queues: 'list show pause resume set remove',
   limits: 'list show set remove open close release',

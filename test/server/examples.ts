@@ -195,6 +195,7 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   requeueJob: deadJob,
   requeueDead: deadJob,
   discardJob: deadJob,
+  deleteJob: async (server) => ({ params: { id: await dead(server) } }),
   runJob: laterJob,
   updateJob: async (server) => ({ params: { id: await enqueue(server) }, body: { priority: 5, payload: { to: 'y' } } }),
   requeueMany: async (server) => {

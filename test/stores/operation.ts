@@ -98,7 +98,7 @@ export type Operation =
     }
   | { readonly kind: 'prune'; readonly retentionMs: number }
   | {
-      readonly kind: 'cancel' | 'requeue' | 'discard'
+      readonly kind: 'cancel' | 'requeue' | 'discard' | 'delete'
       readonly jobs: readonly JobReference[]
       readonly ofDead: boolean
     }

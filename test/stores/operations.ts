@@ -253,6 +253,7 @@ const VERBS: Readonly<
   cancel: verb(5, 'cancel', { jobs: fc.array(job, { maxLength: 3 }) }),
   requeue: verb(4, 'requeue', { jobs: fc.array(jobOf('dead', 'dead', 'any'), { maxLength: 4 }) }),
   discard: verb(2, 'discard', { jobs: fc.array(jobOf('dead', 'dead', 'any'), { maxLength: 3 }) }),
+  delete: verb(2, 'delete', { jobs: fc.array(job, { maxLength: 3 }) }),
   update: verb(
     5,
     'update',
@@ -297,7 +298,7 @@ const VERBS: Readonly<
     stepMs: fc.constantFrom(10 * SECOND, MINUTE),
   }),
   startBulk: verb(2, 'startBulk', {
-    action: fc.constantFrom('cancel', 'requeue', 'requeue', 'discard'),
+    action: fc.constantFrom('cancel', 'requeue', 'requeue', 'discard', 'delete'),
     filter,
     perSecond: fc.constantFrom(null, null, 1, 7),
     limit: fc.constantFrom(1, 4, 1_000),

@@ -32,7 +32,18 @@ export function addJobs(parent: Command, cli: Cli): void {
       ['holdfast jobs list --filter "state:dead created:<1d"', 'what died since yesterday'],
       ['holdfast jobs explain 3e8a74', 'why is this job not running?'],
     ],
-    commands: [addList, addShow, addExplain, addJobsTail, addEdit, addSignal, addCancel, addRequeue, addDiscard],
+    commands: [
+      addList,
+      addShow,
+      addExplain,
+      addJobsTail,
+      addEdit,
+      addSignal,
+      addCancel,
+      addRequeue,
+      addDiscard,
+      addDelete,
+    ],
   })
 }
 
@@ -262,5 +273,32 @@ function addDiscard(parent: Command, cli: Cli): void {
   addExamples(command, [
     ['holdfast jobs discard 3e8a74', 'one'],
     ["holdfast jobs discard --filter 'state:dead finished:>30d' --dry-run", 'how many are that old?'],
+  ])
+}
+
+interface DeleteFlags extends ActFlags {
+  readonly cancel?: boolean
+}
+
+const deleting = ({ cancel = false }: DeleteFlags): Act => ({
+  action: 'delete',
+  past: 'deleted',
+  one: async (holdfast, id, by) => ({ result: (await holdfast.delete(id, { ...by, cancel })).result }),
+})
+
+function addDelete(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('delete')
+    .summary('delete jobs with their payloads')
+    .description(
+      `Deletes jobs with everything that is known of them: payload, result, errors, logs, steps, output. Waiting ones are cancelled first; running ones are refused. It cannot be undone. ${PRINTS}`,
+    )
+    .option('--cancel', 'by id: ask the worker of a running job to stop it; delete it again when it has')
+    .action((ids: readonly string[], flags: DeleteFlags) => actOnJobs(cli, deleting(flags), ids, flags))
+  addActOptions(command)
+  addExamples(command, [
+    ['holdfast jobs delete 3e8a74', 'one'],
+    ["holdfast jobs delete --filter 'tag:customer-42' --dry-run", 'how many know of a person?'],
+    ["holdfast jobs delete --filter 'tag:customer-42' --yes --by ada", 'forget them; the audit log has the filter'],
   ])
 }

@@ -243,6 +243,18 @@ export const cancelled: z.ZodType<{ readonly id: string; readonly result: 'cance
   result: z.enum(['cancelled', 'asked']),
 })
 
+export const deleted: z.ZodType<{ readonly id: string; readonly result: 'deleted' | 'asked' }> = z.object({
+  id,
+  result: z.enum(['deleted', 'asked']),
+})
+
+export const deleteQuery: Query<'cancel'> = z.strictObject({
+  cancel: z
+    .enum(['true', 'false'])
+    .optional()
+    .meta({ description: 'true: a running job is asked to stop, instead of refused' }),
+})
+
 export interface SignalBody {
   readonly name: string
   readonly value?: unknown

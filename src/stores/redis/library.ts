@@ -10,6 +10,7 @@ import { CANCEL } from './cancel.js'
 import { CHAINS_LUA } from './chains.js'
 import { CHUNKS_LUA } from './chunks.js'
 import { CLAIM, CLAIM_LUA } from './claim.js'
+import { DELETE } from './delete.js'
 import { ENDINGS } from './endings.js'
 import { ENQUEUE } from './enqueue.js'
 import { EPOCH } from './epochs.js'
@@ -145,7 +146,7 @@ const OPERATIONS = [
     FLOW_COUNTS,
     FLOW_LOOKS,
   ],
-  ...[RIGHTS, SCHEDULES, BULKS, AUDIT, API_KEYS, WORKERS, SERIES, PRUNE, EPOCH, OWED],
+  ...[RIGHTS, SCHEDULES, PRUNE, DELETE, BULKS, AUDIT, API_KEYS, WORKERS, SERIES, EPOCH, OWED],
 ]
 const BODY = [...SHARED, ...OPERATIONS].join('\n')
 const HASH = createHash('sha256').update(BODY).digest('hex').slice(0, 8)

@@ -14,6 +14,7 @@ import { claimOrderFacts } from './claim-order.js'
 import { concurrencyFacts } from './concurrency.js'
 import { type Facts, register, type SuiteContext } from './context.js'
 import { deadGroupFacts } from './dead-groups.js'
+import { deleteFacts, deleteFlowFacts, deleteKeptFacts } from './delete.js'
 import { endingFacts } from './endings.js'
 import { enqueueFacts } from './enqueue.js'
 import { filterFacts } from './filters.js'
@@ -81,6 +82,7 @@ const FACTS: readonly Facts[] = [
   fireFacts,
   cancelFacts,
   requeueFacts,
+  deleteFacts,
   updateFacts,
   queueFacts,
   bulkFacts,
@@ -127,5 +129,7 @@ export function storeSuite(context: SuiteContext): void {
   for (const facts of [replaceFacts, replaceLifeFacts]) register(context, facts, 'replace')
   register(context, replaceFlowFacts, 'replace', 'flow')
   for (const facts of [keptFacts, signalFacts, outputFacts, childrenFacts]) register(context, facts, 'kept')
+  register(context, deleteKeptFacts, 'kept')
+  register(context, deleteFlowFacts, 'flow')
   for (const facts of [signalFlowFacts, childrenFlowFacts]) register(context, facts, 'kept', 'flow')
 }

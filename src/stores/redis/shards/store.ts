@@ -14,6 +14,7 @@ import { auditOf, record } from '../audit.js'
 import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
+import { deleteJobs } from '../delete.js'
 import { Epochs } from '../epochs.js'
 import { recall } from '../kept.js'
 import { pause, removeQueue, resume, setQueue } from '../queues.js'
@@ -140,6 +141,10 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     cancel: (ids, by) => delivered(shards.byId(ids, (redis, those) => cancel(redis, those, by), isMissing)),
     requeue: (ids, by) => delivered(shards.inOrder(ids, (redis, those) => requeue(redis, those, by))),
     discard: (ids, by) => delivered(shards.byId(ids, (redis, those) => discard(redis, those, by), isMissing)),
+    async delete(ids, by) {
+      checkBatch('delete', ids)
+      return delivered(shards.byId(ids, (redis, those) => deleteJobs(redis, those, by), isMissing))
+    },
     async update(id, changes, by) {
       const call = async (redis: Redis) => [await update(redis, id, changes, by)]
       return (await shards.byId([id], call, isMissing))[0]!

@@ -14,6 +14,7 @@ import type {
 } from '../../../core/upkeep-store.js'
 import { nextStep } from '../bulks.js'
 import { cancel } from '../cancel.js'
+import { deleteJobs } from '../delete.js'
 import { jobArgs } from '../enqueue.js'
 import type { Epochs } from '../epochs.js'
 import { expiredLeases } from '../expired.js'
@@ -249,7 +250,7 @@ export class ShardUpkeep {
     ids: readonly string[],
   ): Promise<{ readonly moved: number; readonly refused: number }> {
     const { shards, deliveries } = this.#deps
-    const act = { cancel, requeue, discard }[action]
+    const act = { cancel, requeue, discard, delete: deleteJobs }[action]
     const answers = await shards.inOrder<{ readonly result: string }>(ids, (redis, those) => act(redis, those, by))
     const moved = answers.filter(({ result }) => result !== 'refused' && result !== 'missing').length
     await deliveries.settle()
