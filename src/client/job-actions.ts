@@ -244,8 +244,8 @@ function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | n
 
 /** What a queue sets for the jobs in it that set nothing themselves. */
 export interface QueueOptions extends LimitOptions, QueueFlowOptions {
-  /** How long its finished jobs are kept at least. Whole days are dropped for all queues together, so the longest of all
-   *  retentions counts. Default: the retention of the process that prunes. */
+  /** How long its finished jobs are kept. Default: the retention of the process that prunes. Whole days are dropped when the longest
+   *  retention of all queues is over; jobs of the others are removed one by one before that, which costs more. */
   readonly retention?: Duration
 }
 

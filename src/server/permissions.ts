@@ -41,6 +41,7 @@ export const PERMISSIONS = {
   listBulks: ['read'],
   getBulk: ['read'],
   listSchedules: ['read'],
+  scheduleTicks: ['read'],
 
   revealPayload: ['read:payload'],
   jobOutput: ['read:payload'],
@@ -90,6 +91,7 @@ export const PERMISSIONS = {
 
   setSchedule: ['operate', 'enqueue'],
   runSchedule: ['operate', 'enqueue'],
+  backfillSchedule: ['operate', 'enqueue'],
   changePayload: ['operate', 'enqueue'],
 
   listKeys: ['admin'],

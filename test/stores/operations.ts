@@ -56,6 +56,7 @@ const key: fc.Arbitrary<IdempotencyKey | null> = fc.oneof(
   fc.constant(null),
   fc.record({ key: fc.constantFrom(...KEYS), ttlMs: fc.constantFrom(null, null, SECOND, MINUTE, DAY) }),
 )
+const lifo = fc.constantFrom(undefined, undefined, undefined, true as const)
 const sketch: fc.Arbitrary<JobSketch> = fc.record({
   queue,
   type,
@@ -76,6 +77,7 @@ const sketch: fc.Arbitrary<JobSketch> = fc.record({
   onParentDead: fc.constantFrom('cancel', 'run'),
   tags,
   trace,
+  lifo,
   replace: fc.constantFrom(null, null, { waitMs: 0, maxWaitMs: null }, { waitMs: 5_000, maxWaitMs: MINUTE }),
 })
 /** A job that is ready immediately and depends on nothing: stores may write batches of these in another way. */
@@ -92,6 +94,7 @@ const plainSketch: fc.Arbitrary<JobSketch> = fc.record({
   onParentDead: fc.constantFrom('cancel', 'run'),
   tags,
   trace,
+  lifo,
 })
 const repeated: fc.Arbitrary<JobSketch> = fc.record({ again: back })
 const few = { weight: 6, arbitrary: fc.constant(4) }

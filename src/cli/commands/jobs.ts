@@ -43,6 +43,7 @@ export function addJobs(parent: Command, cli: Cli): void {
       addRequeue,
       addDiscard,
       addDelete,
+      addRunAgain,
     ],
   })
 }
@@ -301,4 +302,26 @@ function addDelete(parent: Command, cli: Cli): void {
     ["holdfast jobs delete --filter 'tag:customer-42' --dry-run", 'how many know of a person?'],
     ["holdfast jobs delete --filter 'tag:customer-42' --yes --by ada", 'forget them; the audit log has the filter'],
   ])
+}
+
+function addRunAgain(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('run-again')
+    .summary('enqueue a new job like one that has finished')
+    .description('Enqueues a new job with what a finished one was given, and prints its id.')
+    .argument('<id>', ID_HELP)
+    .action((id: string, flags: RunAgainFlags) => runAgain(cli, id, flags))
+  addByOption(command)
+  addStoreOptions(command, { json: 'print { id, created, state } as JSON' })
+  addExamples(command, [['holdfast jobs run-again 3e8a74', 'once more, as a job of its own']])
+}
+
+interface RunAgainFlags extends StoreFlags, ActorFlags {}
+
+async function runAgain(cli: Cli, typed: string, flags: RunAgainFlags): Promise<void> {
+  await withStore(flags, { mustExist: true }, async (holdfast) => {
+    const { id, created, state } = await holdfast.runAgain(await findJobId(holdfast, typed), byOption(flags))
+    if (flags.json === true) writeJson(cli, { id, created, state })
+    else cli.stdout.line(id)
+  })
 }

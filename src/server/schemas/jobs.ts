@@ -124,6 +124,7 @@ const key = z.string().max(400)
 const enqueueShape = {
   queue: name.optional(),
   priority: whole.optional(),
+  lifo: z.boolean().optional().meta({ description: 'Newest first among equal priorities. Not with a group' }),
   runAt: z.string().max(60).optional(),
   startBy: z.string().max(60).optional(),
   delay: duration.optional(),

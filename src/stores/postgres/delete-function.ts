@@ -16,7 +16,7 @@ BEGIN
   -- Whoever may start bulk actions may delete. A worker may only do the bulk actions that operators have started.
   IF NOT has_table_privilege(session_user, ':schema.bulks', 'INSERT')
      AND NOT EXISTS (SELECT FROM :schema.bulks WHERE bulks.action = 'delete' AND bulks.actor = by_actor AND bulks.state IN ('waiting', 'running')) THEN
-    RAISE insufficient_privilege USING MESSAGE = 'only operators may delete jobs';
+    RAISE insufficient_privilege USING MESSAGE = 'permission denied for function delete_jobs';
   END IF;
   -- A dead job may be requeued at the same time: the row's lock decides. One that has finished otherwise stays so.
   WITH from_dead AS (

@@ -101,6 +101,9 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   keys: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
   // Cancels that wait for a row's lock. A settlement honours them.
   cancels: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
+  // Where the owner's walks through finished jobs are.
+  early_walks: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
+  early_later: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
   // Ids alone. Written by the function that deletes.
   deleted: { producer: READ, worker: READ, operator: READ, viewer: NONE },
   queues: {

@@ -136,7 +136,7 @@ function compose({
   const lateLooks = new LateLooks(db, ready)
   const onEnded = (ids: readonly string[]) => lateLooks.add(ids)
   const settling = new Settling(db, floors, onEnded)
-  const pruning = { rest: new RestRaiser(db), groups: newPrunedGroups(), kept: newPrunedKept() }
+  const pruning = { rest: new RestRaiser(db), groups: newPrunedGroups(), kept: newPrunedKept(), early: new Map() }
   const fullQueues = new FullQueues(db)
   const claims = new Claims(db, floors, ready)
 

@@ -14,6 +14,22 @@ export const DELETE: string = lua`
 -- In a table: Lua takes 200 local names in one library.
 local deletes = {}
 
+-- Removes a finished job from everywhere.
+function deletes.drop(work, chunk, id, job, hasPayloads)
+  if hasPayloads then work.payloads[id] = false end
+  work.facts[id], work.standings[id], work.chunk[id] = false, false, chunk
+  if hasFlag(job, 'x') then
+    setField(work, 'x:' .. chunk, id .. 'r', false)
+    setField(work, 'x:' .. chunk, id .. 'p', false)
+  end
+  for flag, key in pairs({ a = 'a:', o = 'o:', y = 'y:', k = 'kin:' }) do
+    if hasFlag(job, flag) then later(work, 'DEL', key .. id) end
+  end
+  if job.flags ~= '' then kept.drop(work, job, id) end
+  later(work, 'DEL', 'kids:' .. id)
+  if job.state == 'C' then setScore(work, 'in:cancelled', id, false) end
+end
+
 -- Ends a job that waits or is dead.
 function deletes.finish(work, id)
   local job = jobOf(work, id)
@@ -58,7 +74,7 @@ function deletes.all(work, ids, by)
     else
       local job = jobOf(work, id)
       deletes.releaseKey(work, job)
-      dropJob(work, chunkOf(work, id), id, job, true)
+      deletes.drop(work, chunkOf(work, id), id, job, true)
       audit(work, by, 'delete', id, '', '')
     end
   end

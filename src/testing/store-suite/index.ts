@@ -43,6 +43,7 @@ import { keptFacts } from './kept.js'
 import { keyFacts } from './keys.js'
 import { leaseFacts } from './leases.js'
 import { listFacts } from './list.js'
+import { newestFirstFacts, newestFirstFlowFacts } from './newest-first.js'
 import { outputFacts } from './output.js'
 import { overviewFacts } from './overview.js'
 import { promoteFacts } from './promote.js'
@@ -71,6 +72,7 @@ const FACTS: readonly Facts[] = [
   chainFacts,
   claimFacts,
   claimOrderFacts,
+  newestFirstFacts,
   claimOnEnqueueFacts,
   leaseFacts,
   settleFacts,
@@ -130,6 +132,6 @@ export function storeSuite(context: SuiteContext): void {
   register(context, replaceFlowFacts, 'replace', 'flow')
   for (const facts of [keptFacts, signalFacts, outputFacts, childrenFacts]) register(context, facts, 'kept')
   register(context, deleteKeptFacts, 'kept')
-  register(context, deleteFlowFacts, 'flow')
+  for (const facts of [deleteFlowFacts, newestFirstFlowFacts]) register(context, facts, 'flow')
   for (const facts of [signalFlowFacts, childrenFlowFacts]) register(context, facts, 'kept', 'flow')
 }

@@ -21,7 +21,7 @@ import { expiredLeases } from '../expired.js'
 import { keyText } from '../facts.js'
 import { longId, shortId } from '../ids.js'
 import { promote } from '../promote.js'
-import { longestRetention, pruneShard } from '../prune.js'
+import { pruneShard, retentionsOf } from '../prune.js'
 import type { Redis } from '../redis.js'
 import { discard, requeue } from '../requeue.js'
 import { type DueSchedule, inTurns, viewsOf, waitingSchedules } from '../schedules.js'
@@ -260,11 +260,12 @@ export class ShardUpkeep {
 
   async prune(retentionMs: number): Promise<Pruned> {
     const { shards } = this.#deps
-    const longest = longestRetention(await queuesOf(shards), retentionMs)
-    const found = await shards.reachable((redis) => pruneShard(redis, longest))
+    const retentions = retentionsOf(await queuesOf(shards), retentionMs)
+    const found = await shards.reachable((redis) => pruneShard(redis, retentions))
     return {
       days: [...new Set(found.flatMap(({ days }) => days))].sort(),
       rows: found.reduce((sum, { rows }) => sum + rows, 0),
+      early: found.reduce((sum, { early = 0 }) => sum + early, 0),
       postponed: [],
       isDone: found.every(({ isDone }) => isDone),
     }
