@@ -31,6 +31,9 @@ BEGIN
   END IF;
 ${TABLES.map((table) => `  DELETE FROM :schema.${table} WHERE ${table}.id = ANY (gone);`).join('\n')}
   DELETE FROM :schema.jobs WHERE jobs.id = ANY (gone);
+  -- A successor that waits for its turn gets the key.
+  UPDATE :schema.keys SET next = NULL WHERE keys.next = ANY (gone);
+  UPDATE :schema.keys SET id = keys.next, next = NULL WHERE keys.id = ANY (gone) AND keys.next IS NOT NULL;
   DELETE FROM :schema.keys WHERE keys.id = ANY (gone);
   INSERT INTO :schema.deleted (id, at)
   SELECT each.id, coalesce(at_time, clock_timestamp()) FROM unnest(gone) AS each (id)
