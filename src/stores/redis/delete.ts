@@ -26,7 +26,8 @@ function deletes.drop(work, chunk, id, job, hasPayloads)
     if hasFlag(job, flag) then later(work, 'DEL', key .. id) end
   end
   if job.flags ~= '' then kept.drop(work, job, id) end
-  later(work, 'DEL', 'kids:' .. id)
+  -- In a cluster those that come after it may not have heard yet. The set goes with the last of them.
+  if not work.shard then later(work, 'DEL', 'kids:' .. id) end
   if job.state == 'C' then setScore(work, 'in:cancelled', id, false) end
 end
 
