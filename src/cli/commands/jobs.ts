@@ -284,7 +284,15 @@ interface DeleteFlags extends ActFlags {
 const deleting = ({ cancel = false }: DeleteFlags): Act => ({
   action: 'delete',
   past: 'deleted',
-  one: async (holdfast, id, by) => ({ result: (await holdfast.delete(id, { ...by, cancel })).result }),
+  one: async (holdfast, id, by) => {
+    const { result } = await holdfast.delete(id, { ...by, cancel })
+    if (result !== 'asked') return { result }
+    throw new HoldfastError(
+      'wrong_state',
+      `job ${id} is not deleted yet: it is running, and its worker was asked to stop it; delete it again when it has ended`,
+      { details: { id } },
+    )
+  },
 })
 
 function addDelete(parent: Command, cli: Cli): void {
