@@ -18,6 +18,8 @@ export type { DefinitionFlowOptions, FlowOptions } from './client/flow-options.j
 export type {
   ByOption,
   Cancelled,
+  Deleted,
+  DeleteOptions,
   QueueOptions,
   Requeued,
   RequeuedMany,

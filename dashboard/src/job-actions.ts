@@ -7,6 +7,7 @@ export const ACTION_WORDS: Readonly<Record<BulkAction, string>> = {
   cancel: 'Cancel',
   requeue: 'Requeue',
   discard: 'Discard',
+  delete: 'Delete',
 }
 
 /** For what was done: "12 jobs requeued". */
@@ -14,4 +15,5 @@ export const DONE_WORDS: Readonly<Record<BulkAction, string>> = {
   cancel: 'cancelled',
   requeue: 'requeued',
   discard: 'discarded',
+  delete: 'deleted',
 }

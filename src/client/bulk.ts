@@ -17,6 +17,7 @@ const CAN_BE: Readonly<Record<BulkAction, readonly JobState[]>> = {
   cancel: ['blocked', 'scheduled', 'ready', 'running', 'retrying'],
   requeue: ['dead'],
   discard: ['dead'],
+  delete: ['blocked', 'scheduled', 'ready', 'retrying', 'succeeded', 'dead', 'cancelled'],
 }
 
 /** What is to be done to many jobs. Only those that exist when it is asked for are touched. */

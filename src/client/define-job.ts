@@ -47,6 +47,9 @@ export interface JobOptions<Payload = never> extends LimitOptions, DefinitionFlo
   readonly queue?: string
   /** Higher runs first, from −32,768 to 32,767. Default 0. */
   readonly priority?: number
+  /** Newest first: each of its jobs runs before those of its queue and priority that were enqueued before it. Not with a group. Default
+   *  false. */
+  readonly lifo?: boolean
   /** Put on each of its jobs, for finding them; at most 16. */
   readonly tags?: readonly string[]
   /** Version of the payload's shape, kept with each job. Default 1. Raise it when the shape changes, and say in `upgrade`
@@ -82,7 +85,7 @@ export interface OutputOptions<Output extends StandardSchemaV1> {
 }
 
 const KNOWN = [
-  ...['input', 'output', 'queue', 'priority', ...LIMIT_OPTIONS, ...DEFINITION_FLOW_OPTIONS],
+  ...['input', 'output', 'queue', 'priority', 'lifo', ...LIMIT_OPTIONS, ...DEFINITION_FLOW_OPTIONS],
   ...['tags', 'version', 'upgrade', 'retryable', 'isolate', 'onRetry', 'onDead'],
 ]
 
@@ -119,6 +122,7 @@ export function defineJob(
   const {
     queue = DEFAULT_QUEUE,
     priority = 0,
+    lifo = false,
     tags = [],
     version = 1,
     upgrade = {},
@@ -133,6 +137,7 @@ export function defineJob(
     type,
     queue: checkName('queue', queue),
     priority: checkPriority(priority),
+    ...(checkBoolean('lifo', lifo) ? { lifo: true as const } : {}),
     limits: resolveLimitOptions(options),
     tags: checkTags(tags),
     schema: input === undefined ? null : checkSchema(`input of "${type}"`, input),

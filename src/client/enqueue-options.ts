@@ -1,6 +1,6 @@
 // What an enqueue may say about its job beyond the payload: priority, time, key, parents, limits, transaction. ◄── prepare.ts
 
-import { checkChoice, checkDate, checkId, checkKeys, checkName, checkTags } from '../core/check.js'
+import { checkBoolean, checkChoice, checkDate, checkId, checkKeys, checkName, checkTags } from '../core/check.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
@@ -19,6 +19,9 @@ export interface EnqueueOptions extends LimitOptions, FlowOptions, JobKeyOptions
   readonly queue?: string
   /** Higher runs first, from −32,768 to 32,767. Default: the definition's, or 0. */
   readonly priority?: number
+  /** Newest first: of its priority it runs before the jobs that were enqueued before it. Not with a group. Default: the definition's, or
+   *  false. */
+  readonly lifo?: boolean
   /** Not before this time: a Date or an ISO date with a time zone. Not together with `delay`. */
   readonly runAt?: Date | string
   /** Not before this long from now, by the store's clock. Not together with `runAt`. */
@@ -56,6 +59,7 @@ export type JobTerms = Omit<NewJob, 'id' | 'payload' | 'trace' | 'flow'>
 const KNOWN = [
   'queue',
   'priority',
+  'lifo',
   'runAt',
   'delay',
   'startBy',
@@ -95,6 +99,7 @@ export function withOptions(terms: JobTerms, options: EnqueueOptions): JobTerms 
         ? terms.onParentDead
         : checkChoice('onParentDead', options.onParentDead, ['cancel', 'run']),
     tags: options.tags === undefined ? terms.tags : checkTags([...terms.tags, ...checkTags(options.tags)]),
+    ...(options.lifo === undefined ? {} : { lifo: checkBoolean('lifo', options.lifo) ? (true as const) : undefined }),
     ...(options.enqueuedBy === undefined ? {} : { enqueuedBy: checkId('enqueuedBy', options.enqueuedBy) }),
   }
 }

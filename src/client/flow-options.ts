@@ -85,16 +85,25 @@ export function resolveFlow(
 /** Adds what few jobs have. */
 export function withFlow(
   job: NewJob,
-  { replace, enqueuedBy }: Pick<NewJob, 'replace' | 'enqueuedBy'>,
+  { replace, enqueuedBy, lifo }: Pick<NewJob, 'replace' | 'enqueuedBy' | 'lifo'>,
   flow: JobFlow | undefined,
 ): NewJob {
-  if (flow === undefined && replace === undefined && enqueuedBy === undefined) return job
+  if (flow === undefined && replace === undefined && enqueuedBy === undefined && lifo === undefined) return job
+  if (lifo === true && flow !== undefined && flow.group !== null) throw lifoInGroup(job.type, flow.group)
   return {
     ...job,
     ...(flow === undefined ? {} : { flow }),
     ...(replace === undefined ? {} : { replace }),
     ...(enqueuedBy === undefined ? {} : { enqueuedBy }),
+    ...(lifo === undefined ? {} : { lifo }),
   }
+}
+
+function lifoInGroup(type: string, group: string): HoldfastError {
+  return new HoldfastError(
+    'invalid_option',
+    `a job of "${type}" is in group "${group}", whose jobs have an order of their own: leave out lifo or the group`,
+  )
 }
 
 const NONE: FlowOptions = {}

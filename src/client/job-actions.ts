@@ -1,6 +1,6 @@
 // What operators do to jobs and queues, and how they look at them: checked arguments in, the store's word out.
 
-import { checkDate, checkId, checkKeys, checkText, checkWhole } from '../core/check.js'
+import { checkBoolean, checkDate, checkId, checkKeys, checkText, checkWhole } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, invalidOption } from '../core/errors.js'
@@ -53,6 +53,40 @@ export async function discard(store: OperatorStore, id: string, options?: ByOpti
   if (result!.result === 'refused' || result!.result === 'missing') {
     throw refusal(result!, { verb: 'discarded', only: 'a dead job can be, cancel() stops a living one' })
   }
+}
+
+export interface DeleteOptions extends ByOption {
+  /** A job that is running is asked to stop, as by `cancel`, instead of refused. Default false. */
+  readonly cancel?: boolean
+}
+
+/** What a delete came to: `deleted`; `asked` of a running job, whose worker is notified: delete it again when it has ended; `missing` when
+ *  there is no such job, such as one that was deleted before. */
+export interface Deleted {
+  readonly id: string
+  readonly result: 'deleted' | 'asked' | 'missing'
+}
+
+/** A job may begin to run, or end, between two calls. */
+const DELETE_TRIES = 3
+
+export async function deleteJob(store: OperatorStore, id: string, options: DeleteOptions = {}): Promise<Deleted> {
+  checkKeys('delete', options, ['by', 'cancel'])
+  const { cancel: mayCancel = false, ...others } = options
+  const by = resolveBy('delete', others)
+  checkBoolean('cancel', mayCancel)
+  let result = (await store.delete([checkId('id', id)], by))[0]!
+  for (let tries = 1; tries < DELETE_TRIES && result.result === 'refused'; tries++) {
+    if (result.state === 'running' && !mayCancel) break
+    if (result.state === 'running' && (await store.cancel([id], by))[0]!.result === 'asked')
+      return { id, result: 'asked' }
+    result = (await store.delete([id], by))[0]!
+  }
+  if (result.result !== 'refused') return { id, result: result.result }
+  throw refusal(result, {
+    verb: 'deleted',
+    only: 'a job that does not run can be; cancel: true asks its worker to stop',
+  })
 }
 
 /** What a requeue of one job came to. */
@@ -210,8 +244,8 @@ function resolveTime({ runAt, delay }: UpdateOptions, nowMs: number): number | n
 
 /** What a queue sets for the jobs in it that set nothing themselves. */
 export interface QueueOptions extends LimitOptions, QueueFlowOptions {
-  /** How long its finished jobs are kept at least. Whole days are dropped for all queues together, so the longest of all
-   *  retentions counts. Default: the retention of the process that prunes. */
+  /** How long its finished jobs are kept. Default: the retention of the process that prunes. Whole days are dropped when the longest
+   *  retention of all queues is over; jobs of the others are removed one by one before that, which costs more. */
   readonly retention?: Duration
 }
 

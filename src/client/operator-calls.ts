@@ -236,6 +236,12 @@ export class OperatorCalls {
     return actions.discard(this.open(), id, options)
   }
 
+  /** Deletes a job with everything that is known of it: payload, result, attempts, log lines, progress, steps, signals, output, idempotency
+   *  key. One that waits is cancelled first. Repeating it is harmless. Raises `wrong_state` for one that runs, unless `cancel` is true. */
+  async delete(id: string, options?: actions.DeleteOptions): Promise<actions.Deleted> {
+    return actions.deleteJob(this.open(), id, options)
+  }
+
   /** Changes the priority, time or payload of a job that waits. Raises `wrong_state` for one that does not. With `job`, its definition, the
    *  payload is checked: `invalid_payload`. */
   update<Payload>(

@@ -1,5 +1,4 @@
-// Makes the job of one enqueue: fills in what its definition says, checks and serialises the payload, makes the id.
-// ◄── client.ts · next: ../core/job.ts
+// Makes the job of one enqueue: the terms of its definition, the checked payload, the id. ◄── client.ts · next: ../core/job.ts
 
 import { checkName } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
@@ -109,6 +108,7 @@ export function startingTerms(target: JobTarget): JobTerms {
     type: definition?.type ?? checkName('type', target),
     version: definition?.version ?? 1,
     priority: definition?.priority ?? 0,
+    lifo: definition?.lifo,
     when: null,
     // Kept with the job, so that a process that does not know the definition can rescue it by the same rules.
     limits: definition?.limits ?? NO_LIMITS,

@@ -175,6 +175,8 @@ export interface JobDefinition<Payload = unknown, Parsed = unknown, Result = unk
   readonly type: string
   readonly queue: string
   readonly priority: number
+  /** Newest first. */
+  readonly lifo?: true
   readonly limits: JobLimits
   readonly tags: readonly string[]
   readonly schema: StandardSchemaV1<Payload, Parsed> | null

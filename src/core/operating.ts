@@ -214,7 +214,7 @@ export interface AuditPage {
   readonly next: number | null
 }
 
-export const BULK_ACTIONS = ['cancel', 'requeue', 'discard'] as const
+export const BULK_ACTIONS = ['cancel', 'requeue', 'discard', 'delete'] as const
 export type BulkAction = (typeof BULK_ACTIONS)[number]
 
 /** The most jobs one bulk action touches, and one of its steps. */
@@ -259,7 +259,7 @@ export interface BulkProgress {
   readonly state: BulkState
 }
 
-export const KEY_SCOPES = ['read', 'read:payload', 'enqueue', 'work', 'operate', 'admin'] as const
+export const KEY_SCOPES = ['read', 'read:payload', 'enqueue', 'work', 'operate', 'delete', 'admin'] as const
 /** What the holder of an API key may do. */
 export type KeyScope = (typeof KEY_SCOPES)[number]
 

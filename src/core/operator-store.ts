@@ -67,6 +67,9 @@ export type RequeueResult =
   /** `requeues` is how often the job has been requeued by now: 1 for the first time. */
   { readonly id: string; readonly result: 'requeued'; readonly requeues: number } | Refused | Missing
 
+/** `deleted`: nothing is known of it any more. */
+export type DeleteResult = { readonly id: string; readonly result: 'deleted' } | Refused | Missing
+
 export type UpdateResult =
   | { readonly id: string; readonly result: 'updated'; readonly state: JobState }
   | Refused
@@ -119,6 +122,10 @@ export interface OperatorStore extends Pick<JobStore, 'get' | 'now'> {
   requeue(ids: readonly string[], by: string): Promise<readonly RequeueResult[]>
   /** Gives dead jobs up: they become cancelled. */
   discard(ids: readonly string[], by: string): Promise<readonly CancelResult[]>
+  /** Removes jobs with everything that is known of them: facts, payload, result, attempts, log lines, progress, steps, signals, output,
+   *  idempotency key. One that waits is cancelled first, so the jobs that come after it end or go on as after a cancel. One that runs is
+   *  refused. To jobs that come after a deleted one it counts as pruned. The audit log keeps ids alone. */
+  delete(ids: readonly string[], by: string): Promise<readonly DeleteResult[]>
   /** Changes a job that waits. */
   update(id: string, changes: JobChanges, by: string): Promise<UpdateResult>
 

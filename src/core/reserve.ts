@@ -33,5 +33,11 @@ export interface LocalWorkers {
 
 /** Whether a job is ready when it is written and depends on no other job or key, like almost every one. */
 export function isPlain(job: NewJob): boolean {
-  return job.when === null && job.idempotencyKey === null && job.after.length === 0 && job.flow === undefined
+  return (
+    job.when === null &&
+    job.idempotencyKey === null &&
+    job.after.length === 0 &&
+    job.flow === undefined &&
+    job.lifo === undefined
+  )
 }

@@ -25,21 +25,21 @@ export function isFinished(state: JobState): state is 'succeeded' | 'dead' | 'ca
 }
 
 /** What an operator can do to one job. `run` ends its wait for a time: it is `update` with `runAt: null`. */
-export const JOB_ACTIONS = ['cancel', 'requeue', 'discard', 'update', 'run'] as const
+export const JOB_ACTIONS = ['cancel', 'requeue', 'discard', 'update', 'run', 'delete'] as const
 
 export type JobAction = (typeof JOB_ACTIONS)[number]
 
 /** Which actions a job's state allows. Stores refuse the others; what people see offers only these. */
 const ACTIONS_BY_STATE: Readonly<Record<JobState, readonly JobAction[]>> = {
-  blocked: ['cancel', 'update'],
-  scheduled: ['cancel', 'update', 'run'],
-  ready: ['cancel', 'update'],
+  blocked: ['cancel', 'update', 'delete'],
+  scheduled: ['cancel', 'update', 'run', 'delete'],
+  ready: ['cancel', 'update', 'delete'],
   // Its worker is asked to stop it.
   running: ['cancel'],
-  retrying: ['cancel', 'update', 'run'],
-  succeeded: [],
-  dead: ['requeue', 'discard'],
-  cancelled: [],
+  retrying: ['cancel', 'update', 'run', 'delete'],
+  succeeded: ['delete'],
+  dead: ['requeue', 'discard', 'delete'],
+  cancelled: ['delete'],
 }
 
 /** True when a job in this state allows the action. */

@@ -90,6 +90,8 @@ export interface Pruned {
   readonly days: readonly string[]
   /** Rows removed one by one: expired keys, old ticks, gone workers. */
   readonly rows: number
+  /** Finished jobs removed before their day, because their queue keeps them for a shorter time than another. */
+  readonly early?: number
   /** Days that could not be dropped or prepared and are passed over for now, oldest first, at most 100. */
   readonly postponed: readonly PostponedDay[]
   /** False when there is more to do that need not wait for the usual time: a call does a bounded piece of work. */
@@ -147,7 +149,8 @@ export interface UpkeepStore
   /** Does one batch of one bulk action that is due, in one transaction. Null when none is. */
   stepBulk(): Promise<BulkProgress | null>
 
-  /** Drops finished jobs past their retention and what else has run out, and prepares the days to come. */
+  /** Drops finished jobs past their retention and what else has run out, and prepares the days to come. Whole days go when the longest
+   *  retention of all queues is over; jobs of queues with a shorter one are removed before that, one by one. */
   prune(options: PruneOptions): Promise<Pruned>
   /** Drops the oldest lines of the audit log, a bounded number in a call, and returns how many. Only the owner of the store may:
    *  an operator must not be able to remove what was recorded about them. */

@@ -9,7 +9,8 @@ import type { KeyScope } from '../core/operating.js'
 /** All of these scopes, or any identified caller, or anyone. */
 export type Need = readonly KeyScope[] | 'signed_in' | 'anyone'
 
-/** By the name of the route. `changePayload` is what updateJob needs to change the payload. */
+/** By the name of the route. `changePayload` is what updateJob needs to change the payload, `deleteMany` what startBulk
+ *  needs to delete. */
 export const PERMISSIONS = {
   healthz: 'anyone',
   readyz: 'anyone',
@@ -40,6 +41,7 @@ export const PERMISSIONS = {
   listBulks: ['read'],
   getBulk: ['read'],
   listSchedules: ['read'],
+  scheduleTicks: ['read'],
 
   revealPayload: ['read:payload'],
   jobOutput: ['read:payload'],
@@ -81,11 +83,15 @@ export const PERMISSIONS = {
   pauseGroup: ['operate'],
   resumeGroup: ['operate'],
 
+  deleteJob: ['delete'],
+
   startBulk: ['read', 'operate'],
+  deleteMany: ['read', 'operate', 'delete'],
   requeueMany: ['read', 'operate'],
 
   setSchedule: ['operate', 'enqueue'],
   runSchedule: ['operate', 'enqueue'],
+  backfillSchedule: ['operate', 'enqueue'],
   changePayload: ['operate', 'enqueue'],
 
   listKeys: ['admin'],

@@ -33,8 +33,8 @@ export class Prune {
   async step(): Promise<number> {
     const { store, ports, emit, retentionMs } = this.#deps
     try {
-      const { days, rows, postponed, isDone } = await store.prune({ retentionMs })
-      if (days.length > 0 || rows > 0) emit({ name: 'prune.done', days, rows })
+      const { days, rows, early = 0, postponed, isDone } = await store.prune({ retentionMs })
+      if (days.length > 0 || rows + early > 0) emit({ name: 'prune.done', days, rows: rows + early })
       this.#name(postponed)
       if (!isDone) return jittered(GO_ON_MS, ports)
     } catch (error) {

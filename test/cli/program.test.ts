@@ -3,12 +3,12 @@ import { VERSION } from '../../src/version.js'
 import { run } from './support.js'
 
 const GROUPS: Readonly<Record<string, string>> = {
-  jobs: 'list show explain tail edit cancel requeue discard',
+  jobs: 'list show explain tail edit cancel requeue discard delete run-again',
   dlq: 'groups list requeue',
   queues: 'list show pause resume set remove',
   limits: 'list show set remove open close release',
   groups: 'list show set clear pause resume',
-  schedules: 'add list next run pause resume remove',
+  schedules: 'add list next ticks backfill run pause resume remove',
   workers: 'list',
   bulk: 'list show cancel',
   migrate: 'up status sql roles',

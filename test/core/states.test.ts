@@ -15,6 +15,7 @@ describe('states', () => {
       discard: ['dead'],
       update: ['blocked', 'scheduled', 'ready', 'retrying'],
       run: ['scheduled', 'retrying'],
+      delete: ['blocked', 'scheduled', 'ready', 'retrying', 'succeeded', 'dead', 'cancelled'],
     })
   })
 

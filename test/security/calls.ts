@@ -100,7 +100,7 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   sample: (store) => store.sample(),
   async stepBulk(store, owner) {
     await jobIn(owner, 'dead', { queue: fresh('queue') })
-    for (const action of ['requeue', 'cancel', 'discard'] as const) {
+    for (const action of ['requeue', 'cancel', 'discard', 'delete'] as const) {
       await owner.startBulk({ ...BULK, id: newJob().id, action, expected: null })
       const step = await store.stepBulk()
       if (step?.state === 'failed') throw new Error(`the bulk action failed: ${(await owner.getBulk(step.id))!.error}`)
@@ -109,6 +109,7 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
 
   cancel: async (store, owner) => store.cancel([await enqueueJob(owner, { queue: fresh('queue') })], 'api'),
   requeue: async (store, owner) => store.requeue([await deadIn(owner)], 'api'),
+  delete: async (store, owner) => store.delete([await deadIn(owner), await enqueueJob(owner)], 'api'),
   discard: async (store, owner) => store.discard([await deadIn(owner)], 'api'),
   update: async (store, owner) => store.update(await enqueueJob(owner), { priority: 3, payload: '{}' }, 'ada'),
   pause: (store) => store.pause(fresh('queue'), 'ada'),

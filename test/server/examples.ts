@@ -195,6 +195,7 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   requeueJob: deadJob,
   requeueDead: deadJob,
   discardJob: deadJob,
+  deleteJob: async (server) => ({ params: { id: await dead(server) } }),
   runJob: laterJob,
   updateJob: async (server) => ({ params: { id: await enqueue(server) }, body: { priority: 5, payload: { to: 'y' } } }),
   requeueMany: async (server) => {
@@ -218,6 +219,11 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
   }),
   removeSchedule: async (server) => ({ ...(await someSchedule(server)), status: 204 }),
   pauseSchedule: someSchedule,
+  scheduleTicks: async (server) => ({ ...(await someSchedule(server)), query: 'limit=5' }),
+  backfillSchedule: async (server) => ({
+    ...(await someSchedule(server)),
+    body: { from: '2026-01-01T00:00:00Z', to: '2026-01-03T00:00:00Z', dryRun: true },
+  }),
   resumeSchedule: someSchedule,
   runSchedule: async (server) => ({ ...(await someSchedule(server)), status: 201 }),
   claimWork: async (server) => {

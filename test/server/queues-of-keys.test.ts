@@ -38,10 +38,11 @@ test('a job of another queue is answered as one that does not exist', async () =
     ['POST', '/run'],
     ['POST', '/clone'],
     ['PATCH', ''],
+    ['DELETE', ''],
   ] as const
 
   for (const [method, verb] of requests) {
-    const body = method === 'GET' ? {} : { body: method === 'PATCH' ? { priority: 1 } : {} }
+    const body = method === 'GET' || method === 'DELETE' ? {} : { body: method === 'PATCH' ? { priority: 1 } : {} }
     const foreign = await server.as(key, method, `/v1/jobs/${theirs}${verb}`, body)
     const missing = await server.as(key, method, `/v1/jobs/${absent}${verb}`, body)
 

@@ -229,7 +229,8 @@ function operatorCall(operation: Operation, seen: Seen, nowMs: number): Call {
   switch (operation.kind) {
     case 'cancel':
     case 'requeue':
-    case 'discard': {
+    case 'discard':
+    case 'delete': {
       const { kind } = operation
       const ids = operation.jobs.map((job) => seen.job(job))
       return call<readonly { id: string; result: string }[]>(

@@ -90,6 +90,28 @@ describe('a failover that lost what operators asked for', () => {
     expect(runs).toBe(3)
   }, 40_000)
 
+  test('a deleted job stays deleted: the delete is done again, and who enqueued the job does not bring it back', async () => {
+    const [operator, producer] = [await open({ upkeep: false }), await open({ upkeep: false })]
+    const replicated = await producer.enqueue('work', { secret: 1 })
+    const deletedLate = await producer.enqueue('work', { secret: 2 })
+    await operator.delete(replicated.id)
+    await loseTheNext()
+    await operator.delete(deletedLate.id)
+    const lost = await producer.enqueue('work', { secret: 3 })
+    await operator.delete(lost.id)
+    const own = await operator.enqueue('work', { secret: 4 })
+    await operator.delete(own.id)
+
+    await pair.failOver()
+    const after = await operator.enqueue('work')
+    await producer.enqueue('work')
+    await expect.poll(() => named('failover.said').length, { timeout: 15_000 }).toBe(2)
+
+    const all = [replicated, deletedLate, lost, own]
+    expect(await Promise.all(all.map(({ id }) => producer.get(id)))).toEqual([null, null, null, null])
+    expect((await operator.get(after.id))?.state).toBe('ready')
+  }, 40_000)
+
   test('what was asked for since on the new server stays', async () => {
     const operator = await open({ upkeep: false })
     const { id } = await operator.enqueue('work')

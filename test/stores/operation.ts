@@ -28,7 +28,10 @@ export interface LeaseReference {
 /** A job to enqueue: a new one, or one that was sent before. Times are relative to the clock. */
 export type JobSketch =
   | { readonly again: number }
-  | (Pick<NewJob, 'payload' | 'version' | 'priority' | 'limits' | 'onParentDead' | 'tags' | 'trace' | 'flow'> & {
+  | (Pick<
+      NewJob,
+      'payload' | 'version' | 'priority' | 'limits' | 'onParentDead' | 'tags' | 'trace' | 'flow' | 'lifo'
+    > & {
       readonly queue: string
       readonly type: string
       readonly when: { readonly runInMs: number } | { readonly delayMs: number } | null
@@ -98,7 +101,7 @@ export type Operation =
     }
   | { readonly kind: 'prune'; readonly retentionMs: number }
   | {
-      readonly kind: 'cancel' | 'requeue' | 'discard'
+      readonly kind: 'cancel' | 'requeue' | 'discard' | 'delete'
       readonly jobs: readonly JobReference[]
       readonly ofDead: boolean
     }

@@ -56,6 +56,7 @@ const key: fc.Arbitrary<IdempotencyKey | null> = fc.oneof(
   fc.constant(null),
   fc.record({ key: fc.constantFrom(...KEYS), ttlMs: fc.constantFrom(null, null, SECOND, MINUTE, DAY) }),
 )
+const lifo = fc.constantFrom(undefined, undefined, undefined, true as const)
 const sketch: fc.Arbitrary<JobSketch> = fc.record({
   queue,
   type,
@@ -76,6 +77,7 @@ const sketch: fc.Arbitrary<JobSketch> = fc.record({
   onParentDead: fc.constantFrom('cancel', 'run'),
   tags,
   trace,
+  lifo,
   replace: fc.constantFrom(null, null, { waitMs: 0, maxWaitMs: null }, { waitMs: 5_000, maxWaitMs: MINUTE }),
 })
 /** A job that is ready immediately and depends on nothing: stores may write batches of these in another way. */
@@ -92,6 +94,7 @@ const plainSketch: fc.Arbitrary<JobSketch> = fc.record({
   onParentDead: fc.constantFrom('cancel', 'run'),
   tags,
   trace,
+  lifo,
 })
 const repeated: fc.Arbitrary<JobSketch> = fc.record({ again: back })
 const few = { weight: 6, arbitrary: fc.constant(4) }
@@ -253,6 +256,7 @@ const VERBS: Readonly<
   cancel: verb(5, 'cancel', { jobs: fc.array(job, { maxLength: 3 }) }),
   requeue: verb(4, 'requeue', { jobs: fc.array(jobOf('dead', 'dead', 'any'), { maxLength: 4 }) }),
   discard: verb(2, 'discard', { jobs: fc.array(jobOf('dead', 'dead', 'any'), { maxLength: 3 }) }),
+  delete: verb(2, 'delete', { jobs: fc.array(job, { maxLength: 3 }) }),
   update: verb(
     5,
     'update',
@@ -297,7 +301,7 @@ const VERBS: Readonly<
     stepMs: fc.constantFrom(10 * SECOND, MINUTE),
   }),
   startBulk: verb(2, 'startBulk', {
-    action: fc.constantFrom('cancel', 'requeue', 'requeue', 'discard'),
+    action: fc.constantFrom('cancel', 'requeue', 'requeue', 'discard', 'delete'),
     filter,
     perSecond: fc.constantFrom(null, null, 1, 7),
     limit: fc.constantFrom(1, 4, 1_000),

@@ -102,13 +102,14 @@ export class Seen {
 
   #makeJob(sketch: JobSketch): NewJob {
     if ('again' in sketch) return nth(this.#sent, sketch.again) ?? this.#makeJob(PLAIN)
-    const { queue, key, replace = null, ...same } = sketch
+    const { queue, key, replace = null, lifo, ...same } = sketch
     // As in the client: a job that may give its payload to another has a key, and no time and parents of its own.
     const isReplacing = key !== null && replace !== null
     const [when, after] = isReplacing ? [null, []] : [same.when, same.after]
     return {
       ...same,
       ...(isReplacing ? { replace } : {}),
+      ...(lifo === true && (same.flow?.group ?? null) === null ? { lifo } : {}),
       id: this.#makeId(),
       queue: this.queue(queue),
       when: when !== null && 'runInMs' in when ? { runAtMs: this.#clock.now() + when.runInMs } : when,

@@ -38,6 +38,7 @@ export function useMe(): Me | null {
 export interface Rights {
   readonly operate: boolean
   readonly enqueue: boolean
+  readonly delete: boolean
   readonly readPayload: boolean
   /** May change what applies to all queues, such as the retention. */
   readonly allQueues: boolean
@@ -45,11 +46,12 @@ export interface Rights {
 
 export function useRights(): Rights {
   const me = useMe()
-  if (me === null) return { operate: false, enqueue: false, readPayload: false, allQueues: false }
+  if (me === null) return { operate: false, enqueue: false, delete: false, readPayload: false, allQueues: false }
   const has = (scope: Me['scopes'][number]) => me.scopes.includes('admin') || me.scopes.includes(scope)
   return {
     operate: !me.readOnly && has('operate'),
     enqueue: !me.readOnly && has('enqueue'),
+    delete: !me.readOnly && has('delete'),
     readPayload: has('read:payload'),
     allQueues: me.queues === null,
   }

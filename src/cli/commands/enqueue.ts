@@ -17,6 +17,8 @@ import { visibleJson } from '../output/terminal.js'
 interface EnqueueFlags extends StoreFlags {
   readonly queue?: string
   readonly priority?: number
+  readonly lifo?: boolean
+  readonly startBy?: string
   readonly delay?: Duration
   readonly runAt?: string
   readonly key?: string
@@ -49,8 +51,10 @@ export function addEnqueue(parent: Command, cli: Cli): void {
     .argument('[payload]', 'JSON, or - to read it from stdin (default: null)')
     .option('--queue <name>', 'the queue (default: default)')
     .option('--priority <number>', 'higher runs first, -32768 to 32767', wholeNumber)
+    .option('--lifo', 'newest first: before the jobs of its priority that were enqueued earlier')
     .option('--delay <duration>', 'not before this long from now: 250ms, 30s, 5m, 2h, 7d', duration)
     .option('--run-at <time>', 'not before this time: 2030-01-31T09:00:00Z')
+    .option('--start-by <time>', 'dead unless its first attempt begins by then: 2030-01-31T09:00:00Z')
     .option('--key <text>', 'idempotency key: no second job while the first is unfinished')
     .option('--key-for <duration>', 'hold the key this long instead, however the job ends', duration)
     .option('--max-attempts <number>', 'how often it is tried', wholeNumber)
@@ -124,6 +128,8 @@ function readOptions(flags: EnqueueFlags): EnqueueOptions {
   return given({
     queue: flags.queue,
     priority: flags.priority,
+    lifo: flags.lifo,
+    startBy: flags.startBy,
     delay: flags.delay,
     runAt: flags.runAt,
     maxAttempts: flags.maxAttempts,

@@ -32,7 +32,19 @@ export function addJobs(parent: Command, cli: Cli): void {
       ['holdfast jobs list --filter "state:dead created:<1d"', 'what died since yesterday'],
       ['holdfast jobs explain 3e8a74', 'why is this job not running?'],
     ],
-    commands: [addList, addShow, addExplain, addJobsTail, addEdit, addSignal, addCancel, addRequeue, addDiscard],
+    commands: [
+      addList,
+      addShow,
+      addExplain,
+      addJobsTail,
+      addEdit,
+      addSignal,
+      addCancel,
+      addRequeue,
+      addDiscard,
+      addDelete,
+      addRunAgain,
+    ],
   })
 }
 
@@ -263,4 +275,61 @@ function addDiscard(parent: Command, cli: Cli): void {
     ['holdfast jobs discard 3e8a74', 'one'],
     ["holdfast jobs discard --filter 'state:dead finished:>30d' --dry-run", 'how many are that old?'],
   ])
+}
+
+interface DeleteFlags extends ActFlags {
+  readonly cancel?: boolean
+}
+
+const deleting = ({ cancel = false }: DeleteFlags): Act => ({
+  action: 'delete',
+  past: 'deleted',
+  one: async (holdfast, id, by) => {
+    const { result } = await holdfast.delete(id, { ...by, cancel })
+    if (result !== 'asked') return { result }
+    throw new HoldfastError(
+      'wrong_state',
+      `job ${id} is not deleted yet: it is running, and its worker was asked to stop it; delete it again when it has ended`,
+      { details: { id } },
+    )
+  },
+})
+
+function addDelete(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('delete')
+    .summary('delete jobs with their payloads')
+    .description(
+      `Deletes jobs with everything that is known of them: payload, result, errors, logs, steps, output. Waiting ones are cancelled first; running ones are refused. It cannot be undone. ${PRINTS}`,
+    )
+    .option('--cancel', 'by id: ask the worker of a running job to stop it; delete it again when it has')
+    .action((ids: readonly string[], flags: DeleteFlags) => actOnJobs(cli, deleting(flags), ids, flags))
+  addActOptions(command)
+  addExamples(command, [
+    ['holdfast jobs delete 3e8a74', 'one'],
+    ["holdfast jobs delete --filter 'tag:customer-42' --dry-run", 'how many know of a person?'],
+    ["holdfast jobs delete --filter 'tag:customer-42' --yes --by ada", 'forget them; the audit log has the filter'],
+  ])
+}
+
+function addRunAgain(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('run-again')
+    .summary('enqueue a new job like one that has finished')
+    .description('Enqueues a new job with what a finished one was given, and prints its id.')
+    .argument('<id>', ID_HELP)
+    .action((id: string, flags: RunAgainFlags) => runAgain(cli, id, flags))
+  addByOption(command)
+  addStoreOptions(command, { json: 'print { id, created, state } as JSON' })
+  addExamples(command, [['holdfast jobs run-again 3e8a74', 'once more, as a job of its own']])
+}
+
+interface RunAgainFlags extends StoreFlags, ActorFlags {}
+
+async function runAgain(cli: Cli, typed: string, flags: RunAgainFlags): Promise<void> {
+  await withStore(flags, { mustExist: true }, async (holdfast) => {
+    const { id, created, state } = await holdfast.runAgain(await findJobId(holdfast, typed), byOption(flags))
+    if (flags.json === true) writeJson(cli, { id, created, state })
+    else cli.stdout.line(id)
+  })
 }

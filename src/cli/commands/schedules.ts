@@ -36,7 +36,7 @@ export function addSchedules(parent: Command, cli: Cli): void {
       ["holdfast schedules add nightly '0 3 * * *' report --zone Europe/Berlin", 'every night at three'],
       ['holdfast schedules next nightly', 'when is that?'],
     ],
-    commands: [addAdd, addList, addNext, addRun, addPause, addResume, addRemove],
+    commands: [addAdd, addList, addNext, addTicks, addBackfill, addRun, addPause, addResume, addRemove],
   })
 }
 
@@ -263,6 +263,81 @@ function printTimes(cli: Cli, { zone, times }: Times): void {
 function inZone(time: Date, zone: string): string {
   const text = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'medium', timeZone: zone })
   return `${text.format(time)} ${zone}`
+}
+
+interface TicksFlags extends StoreFlags {
+  readonly limit: number
+}
+
+function addTicks(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('ticks')
+    .summary('list the ticks of a schedule that made a job')
+    .description('Lists the newest ticks of a schedule with the jobs they made, as long as those are kept.')
+    .argument('<name>', NAME_HELP)
+    .option('--limit <number>', 'how many, up to 1,000', wholeNumber, 20)
+    .action((name: string, flags: TicksFlags) => ticks(cli, name, flags))
+  addStoreOptions(command, { json: 'print { ticks } as JSON' })
+  addExamples(command, [['holdfast schedules ticks nightly', 'did the last nights work?']])
+}
+
+async function ticks(cli: Cli, name: string, flags: TicksFlags): Promise<void> {
+  await withStore(flags, { mustExist: true }, async (holdfast) => {
+    const found = await holdfast.ticks(name, { limit: flags.limit })
+    if (flags.json === true) writeJson(cli, { ticks: found })
+    else for (const { tick, jobId, state } of found) cli.stdout.line(`${tick.toISOString()}  ${jobId}  ${state}`)
+  })
+}
+
+interface BackfillFlags extends StoreFlags, ActorFlags, ConfirmFlags {
+  readonly from: string
+  readonly to: string
+  readonly dryRun?: boolean
+}
+
+function addBackfill(parent: Command, cli: Cli): void {
+  const command = parent
+    .command('backfill')
+    .summary('make jobs for ticks that made none')
+    .description(
+      'Makes a job for each tick of a range that has none, after asking with their number. Repeating it makes none twice.',
+    )
+    .argument('<name>', NAME_HELP)
+    .requiredOption('--from <time>', 'the first moment: 2030-01-31T09:00:00Z')
+    .requiredOption('--to <time>', 'the last moment, not in the future')
+    .option('--dry-run', 'change nothing, print the ticks without a job')
+    .action((name: string, flags: BackfillFlags) => backfill(cli, name, flags))
+  addYesOption(command)
+  addByOption(command)
+  addStoreOptions(command, { json: 'print { ticks, made } as JSON' })
+  addExamples(command, [
+    [
+      'holdfast schedules backfill nightly --from 2030-01-01T00:00:00Z --to 2030-01-08T00:00:00Z --dry-run',
+      'which nights?',
+    ],
+    [
+      'holdfast schedules backfill nightly --from 2030-01-01T00:00:00Z --to 2030-01-08T00:00:00Z --yes',
+      'do it, in a script',
+    ],
+  ])
+}
+
+async function backfill(cli: Cli, name: string, flags: BackfillFlags): Promise<void> {
+  const { from, to } = flags
+  await withStore(flags, { mustExist: true }, async (holdfast) => {
+    const preview = await holdfast.backfill(name, { from, to, dryRun: true })
+    const open = preview.ticks.filter(({ jobId }) => jobId === null)
+    if (flags.dryRun === true || open.length === 0) {
+      if (flags.json === true) writeJson(cli, preview)
+      else for (const { tick } of open) cli.stdout.line(tick.toISOString())
+      return
+    }
+    const text = `${open.length} of ${preview.ticks.length} ticks made no job. Make ${open.length === 1 ? 'it' : 'them'}?`
+    if (!(await confirm(cli, text, flags))) return
+    const done = await holdfast.backfill(name, { from, to, ...byOption(flags) })
+    if (flags.json === true) writeJson(cli, done)
+    else cli.stderr.line(`${done.made} jobs made`)
+  })
 }
 
 interface ChangeFlags extends StoreFlags, ActorFlags {}

@@ -19,6 +19,9 @@ export interface ClaimedFlow extends HasFlow {
 export interface NewJobFlow extends HasFlow {
   /** Gives its payload to the job that has its key, which lasts until that job is finished. */
   readonly replace?: ReplaceRule | undefined
+  /** Of its priority it begins to wait before those that were enqueued earlier, behind those that waited for a time. It holds until it is
+   *  claimed first: a retry goes to the end as any. Never together with a group. */
+  readonly lifo?: true | undefined
 }
 
 /** What a settlement says. `flow` is what the claimed job carried: its slots are freed with the lease. */

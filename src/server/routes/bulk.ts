@@ -6,12 +6,13 @@ import { readFilter } from '../../core/filter.js'
 import { given } from '../../core/given.js'
 import type { JobFilter } from '../../core/job-filter.js'
 import type { BulkView } from '../../core/operating.js'
+import { PERMISSIONS } from '../permissions.js'
 import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { idParams } from '../schemas/basics.js'
 import { nothing } from '../schemas/jobs.js'
 import * as shapes from '../schemas/operating.js'
 import { showBulk } from '../show.js'
-import { maySee, type Who } from '../who.js'
+import { demand, maySee, type Who } from '../who.js'
 
 const answers = {
   202: { description: 'Accepted; it runs in the background', schema: shapes.bulk },
@@ -22,6 +23,7 @@ async function start(
   { context, holdfast, who }: RouteRequest,
   { action, filter, dryRun, ...pace }: shapes.BulkBody,
 ): Promise<Answer<shapes.Bulk | shapes.DryRun>> {
+  if (action === 'delete') for (const scope of PERMISSIONS.deleteMany) demand(who, scope)
   const bulk = { action, filter: await context.filters.read(who, filter), ...given(pace) }
   if (dryRun === true) {
     const { matches, can, isExact } = await holdfast.bulk({ ...bulk, dryRun })
@@ -64,7 +66,7 @@ export const bulkRoutes: readonly Route[] = [
   }),
   route('POST /v1/bulk', {
     name: 'startBulk',
-    summary: 'Cancels, requeues or discards all jobs that match; a dry run counts them',
+    summary: 'Cancels, requeues, discards or deletes all jobs that match; a dry run counts them',
     body: shapes.newBulk,
     isCostly: true,
     answers,

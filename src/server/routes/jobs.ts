@@ -308,6 +308,20 @@ const changing: readonly Route[] = [
       return json({ id: request.params.id, state: 'cancelled' })
     },
   }),
+  route('DELETE /v1/jobs/{id}', {
+    name: 'deleteJob',
+    summary: 'Deletes a job with everything that is known of it',
+    params: idParams,
+    query: shapes.deleteQuery,
+    answers: { 200: { description: 'Deleted, or its worker is asked to stop it', schema: shapes.deleted } },
+    answer: async (request) => {
+      const { holdfast, params, query, who } = request
+      await checkVisible(request, params.id)
+      const { id, result } = await holdfast.delete(params.id, { by: who.actor, cancel: query.cancel === 'true' })
+      if (result === 'missing') throw missing(id)
+      return json({ id, result })
+    },
+  }),
   route('POST /v1/jobs/{id}/run', {
     ...one,
     name: 'runJob',

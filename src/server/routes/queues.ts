@@ -78,7 +78,7 @@ function retentionRefusal(who: Who, name: string): Refusal {
   return new Refusal(
     403,
     'forbidden',
-    `${who.name} may not change the retention of ${name}: the longest retention applies to all queues, so it needs a key for all queues`,
+    `${who.name} may not change the retention of ${name}: the longest retention says when days of all queues are dropped, so it needs a key for all queues`,
   )
 }
 

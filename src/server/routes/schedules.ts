@@ -2,6 +2,7 @@
 
 import type { ScheduleOptions, ScheduleStatus } from '../../client/schedules.js'
 import { HoldfastError } from '../../core/errors.js'
+import { given } from '../../core/given.js'
 import { Refusal } from '../problem.js'
 import { type Answer, json, type Route, type RouteRequest, route } from '../route.js'
 import { nameParams } from '../schemas/basics.js'
@@ -102,6 +103,32 @@ export const scheduleRoutes: readonly Route[] = [
       await checkVisible(request, request.params.name)
       await request.holdfast.unschedule(request.params.name, { by: request.who.actor })
       return new Response(null, { status: 204 })
+    },
+  }),
+  route('GET /v1/schedules/{name}/ticks', {
+    name: 'scheduleTicks',
+    summary: 'The newest ticks of a schedule that made a job',
+    params: nameParams,
+    query: shapes.limitQuery,
+    answers: { 200: { description: 'Newest first, as long as their jobs are kept', schema: shapes.ticks } },
+    answer: async (request) => {
+      const { holdfast, params, query } = request
+      await checkVisible(request, params.name)
+      return json({ ticks: await holdfast.ticks(params.name, given({ limit: query.limit })) })
+    },
+  }),
+  route('POST /v1/schedules/{name}/backfill', {
+    name: 'backfillSchedule',
+    summary: 'Makes a job for each tick of a range that has none; a dry run says which',
+    params: nameParams,
+    body: shapes.backfillBody,
+    isCostly: true,
+    answers: { 200: { description: 'The ticks of the range, and how many jobs were made', schema: shapes.backfilled } },
+    answer: async (request) => {
+      const { holdfast, params, body, who } = request
+      await checkVisible(request, params.name)
+      const { from, to, dryRun = false } = body
+      return json(await holdfast.backfill(params.name, { from, to, dryRun, by: who.actor }))
     },
   }),
   pausing('pause'),

@@ -133,6 +133,7 @@ const key = z.string().max(400)
 const enqueueShape = {
   queue: name.optional(),
   priority: whole.optional(),
+  lifo: z.boolean().optional().meta({ description: 'Newest first among equal priorities. Not with a group' }),
   runAt: z.string().max(60).optional(),
   startBy: z.string().max(60).optional(),
   delay: duration.optional(),
@@ -250,6 +251,18 @@ export const moved: z.ZodType<Moved> = z.object({ id, state })
 export const cancelled: z.ZodType<{ readonly id: string; readonly result: 'cancelled' | 'asked' }> = z.object({
   id,
   result: z.enum(['cancelled', 'asked']),
+})
+
+export const deleted: z.ZodType<{ readonly id: string; readonly result: 'deleted' | 'asked' }> = z.object({
+  id,
+  result: z.enum(['deleted', 'asked']),
+})
+
+export const deleteQuery: Query<'cancel'> = z.strictObject({
+  cancel: z
+    .enum(['true', 'false'])
+    .optional()
+    .meta({ description: 'true: a running job is asked to stop, instead of refused' }),
 })
 
 export interface SignalBody {

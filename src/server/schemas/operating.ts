@@ -1,6 +1,7 @@
 // Bulk actions, schedules, workers, the audit log, keys, sessions, warnings.
 
 import { z } from 'zod'
+import type { Backfilled, TickView } from '../../client/backfill.js'
 import type { BulkPreview, BulkRequest } from '../../client/bulk.js'
 import {
   type ApiKey,
@@ -22,6 +23,7 @@ import {
   limits,
   name,
   type Query,
+  state,
   time,
   type Wire,
   whole,
@@ -155,6 +157,26 @@ export const schedule: z.ZodType<Schedule> = z
     next: z.array(time),
   })
   .meta({ id: 'Schedule' })
+
+export const ticks: z.ZodType<{ readonly ticks: readonly Wire<TickView>[] }> = z.object({
+  ticks: z.array(z.object({ tick: time, jobId: id, state })),
+})
+
+export interface BackfillBody {
+  readonly from: string
+  readonly to: string
+  readonly dryRun?: boolean | undefined
+}
+export const backfillBody: z.ZodType<BackfillBody> = z.strictObject({
+  from: z.string().max(60).meta({ description: 'The first moment of the range' }),
+  to: z.string().max(60).meta({ description: 'The last one, not in the future' }),
+  dryRun: z.boolean().optional().meta({ description: 'true: only says which ticks have no job' }),
+})
+
+export const backfilled: z.ZodType<Wire<Backfilled>> = z.object({
+  ticks: z.array(z.object({ tick: time, jobId: id.nullable() })),
+  made: whole,
+})
 
 export const schedules: z.ZodType<{ readonly schedules: readonly Schedule[] }> = z.object({
   schedules: z.array(schedule),

@@ -1,10 +1,11 @@
 // Bulk actions: written down, then done in batches.
 
 import { BULK_BATCH_MAX, type BulkProgress, type BulkState, type BulkView, type NewBulk } from '../../core/operating.js'
-import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
+import type { CancelResult, DeleteResult, RequeueResult } from '../../core/operator-store.js'
 import { writeLine } from './audit.js'
 import { cancel } from './cancel.js'
 import { copyOf } from './copy.js'
+import { deleteJobs } from './delete.js'
 import { matchingJobs } from './list.js'
 import type { KeptBulk, Memory } from './memory.js'
 import { compareText } from './ordered.js'
@@ -85,13 +86,16 @@ function batchMax({ perSecond, updatedAt }: BulkView, nowMs: number): number {
   return Math.min(BULK_BATCH_MAX, perSecond, earned)
 }
 
-function act(memory: Memory, bulk: BulkView, ids: readonly string[], nowMs: number): (CancelResult | RequeueResult)[] {
+type Acted = CancelResult | RequeueResult | DeleteResult
+
+function act(memory: Memory, bulk: BulkView, ids: readonly string[], nowMs: number): Acted[] {
   if (bulk.action === 'cancel') return cancel(memory, ids, bulk.by, nowMs)
   if (bulk.action === 'requeue') return requeue(memory, ids, bulk.by, nowMs)
+  if (bulk.action === 'delete') return deleteJobs(memory, ids, bulk.by, nowMs)
   return discard(memory, ids, bulk.by, nowMs)
 }
 
-function isDone({ result }: CancelResult | RequeueResult): boolean {
+function isDone({ result }: Acted): boolean {
   return result !== 'refused' && result !== 'missing'
 }
 

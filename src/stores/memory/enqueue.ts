@@ -6,7 +6,7 @@ import { blankJob } from './blank-job.js'
 import { claimOne } from './claim.js'
 import { fullRefusal, refusalOf, trackFor } from './held.js'
 import { keyHolder, takeKey } from './keys.js'
-import { entryOf, FRONT, type Job, type Memory, NORMAL, openQueue } from './memory.js'
+import { entryOf, FRONT, type Job, LIFO, type Memory, NORMAL, openQueue } from './memory.js'
 import { goOn, put, putReady, putTimed } from './moves.js'
 import { replaceHolder } from './replace.js'
 
@@ -66,7 +66,7 @@ function write(memory: Memory, newJob: NewJob, schedule: Job['schedule'], nowMs:
   if (after.length > 0) put(memory, job)
   else if (job.runAtMs !== null && job.runAtMs > nowMs) putTimed(memory, job, 'scheduled', job.runAtMs)
   // A tick has waited for its time like a timed job.
-  else putReady(memory, job, schedule === null ? NORMAL : FRONT, nowMs)
+  else putReady(memory, job, schedule === null ? (newJob.lifo ? LIFO : NORMAL) : FRONT, nowMs)
   return { id, created: true }
 }
 

@@ -48,6 +48,14 @@ export function freeKey(memory: Memory, job: Job): void {
   else memory.keys.set(name, { jobId: held.next, expiresAtMs: null, next: null })
 }
 
+/** Frees the key of a job that is deleted, also one that lasts for a time. */
+export function releaseKey(memory: Memory, job: Job): void {
+  const { id, queue, idempotencyKey } = job.facts
+  if (idempotencyKey === null) return
+  const name = nameOf(queue, idempotencyKey.key)
+  if (memory.keys.get(name)?.jobId === id) memory.keys.delete(name)
+}
+
 function nameOf(queue: string, key: string): string {
   return JSON.stringify([queue, key])
 }

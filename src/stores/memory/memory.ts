@@ -13,10 +13,12 @@ import type { DeadReason, JobState } from '../../core/states.js'
 import type { AttemptView, QueueSettings, WorkerView } from '../../core/views.js'
 import { compareText, type Ordered, ordered } from './ordered.js'
 
-/** Among ready jobs of one priority the front lane goes first: jobs that waited for a time, ticks, and released jobs. */
-export type Lane = 0 | 1
+/** Among ready jobs of one priority the front lane goes first: jobs that waited for a time, ticks, and released jobs. Then come the newest of
+ *  those that were enqueued to go first. */
+export type Lane = 0 | 1 | 2
 export const FRONT: Lane = 0
-export const NORMAL: Lane = 1
+export const LIFO: Lane = 1
+export const NORMAL: Lane = 2
 
 /** A claim that holds. */
 interface HeldLease {

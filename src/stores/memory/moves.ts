@@ -4,7 +4,7 @@
 import { isFinished } from '../../core/states.js'
 import { compareReady, hold, unhold } from './held.js'
 import { freeKey } from './keys.js'
-import { blockersOf, entryOf, FRONT, type Job, type JobEnding, type Lane, type Memory, NORMAL } from './memory.js'
+import { blockersOf, entryOf, FRONT, type Job, type JobEnding, type Lane, LIFO, type Memory, NORMAL } from './memory.js'
 import { compareText, type Ordered, ordered } from './ordered.js'
 
 /** Takes a job out of the place of its state. It must be put somewhere before the call ends. */
@@ -30,12 +30,13 @@ function readyList(memory: Memory, queue: string): Ordered<Job> {
   return entryOf(memory.ready, queue, () => ordered(compareReady))
 }
 
-/** Makes a taken job ready, behind all others of its lane. */
+/** Makes a taken job ready, behind all others of its lane; in that of the newest before them. */
 export function putReady(memory: Memory, job: Job, lane: Lane, nowMs: number): void {
   job.state = 'ready'
   job.runAtMs = null
   job.lane = lane
-  job.position = ++memory.lastPosition
+  memory.lastPosition++
+  job.position = lane === LIFO ? -memory.lastPosition : memory.lastPosition
   job.readySinceMs = nowMs
   put(memory, job)
   memory.woken.add(job.facts.queue)

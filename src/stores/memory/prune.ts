@@ -15,27 +15,38 @@ const TICK_KEPT_MS = 30 * DAY_MS
 const WORKER_KEPT_MS = 600_000
 
 export function prune(memory: Memory, retentionMs: number, nowMs: number): Pruned {
-  return { days: pruneJobs(memory, retentionMs, nowMs), rows: pruneRest(memory, nowMs), postponed: [], isDone: true }
+  const { days, early } = pruneJobs(memory, retentionMs, nowMs)
+  return { days, rows: pruneRest(memory, nowMs), ...(early === 0 ? {} : { early }), postponed: [], isDone: true }
 }
 
-function pruneJobs(memory: Memory, retentionMs: number, nowMs: number): string[] {
-  // Stores drop whole days, and a day holds jobs of all queues, so the longest retention counts for each.
+function pruneJobs(memory: Memory, retentionMs: number, nowMs: number): { days: string[]; early: number } {
+  const retentionOf = (queue: string) => memory.queues.get(queue)?.settings.retentionMs ?? retentionMs
+  // Stores drop whole days, which hold jobs of all queues, when the longest retention is over. Jobs of other queues go before that.
   const queues = [...memory.queues.values()].map(({ settings }) => settings.retentionMs ?? 0)
   const finishedBeforeMs = nowMs - Math.max(retentionMs, ...queues)
   const days = new Set<string>()
+  let early = 0
   for (const job of memory.jobs.values()) {
-    if (!isPrunable(job, finishedBeforeMs)) continue
+    const isOfDay = isPrunable(job, finishedBeforeMs)
+    const ownBeforeMs = nowMs - retentionOf(job.facts.queue)
+    // One of the longest retention goes with its day.
+    if (!isOfDay && (ownBeforeMs <= finishedBeforeMs || !isEarly(job, ownBeforeMs))) continue
     memory.jobs.delete(job.facts.id)
     memory.blocked.delete(job.facts.id)
-    days.add(new Date(idTimeMs(job.facts.id)).toISOString().slice(0, 10))
+    if (isOfDay) days.add(new Date(idTimeMs(job.facts.id)).toISOString().slice(0, 10))
+    else early++
   }
-  return [...days].sort(compareText)
+  return { days: [...days].sort(compareText), early }
 }
 
 function isPrunable({ facts, state, ending }: Job, finishedBeforeMs: number): boolean {
   if (state !== 'succeeded' && state !== 'cancelled') return false
   const dayEndMs = (Math.floor(idTimeMs(facts.id) / DAY_MS) + 1) * DAY_MS
   return dayEndMs < finishedBeforeMs && ending!.finishedAtMs < finishedBeforeMs
+}
+
+function isEarly({ state, ending }: Job, finishedBeforeMs: number): boolean {
+  return (state === 'succeeded' || state === 'cancelled') && ending!.finishedAtMs < finishedBeforeMs
 }
 
 function pruneRest(memory: Memory, nowMs: number): number {

@@ -17,6 +17,7 @@ import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import { copyOf } from './copy.js'
 import { deadGroups } from './dead-groups.js'
+import { deleteJobs } from './delete.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { expired } from './expired.js'
@@ -120,6 +121,7 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     cancel: (ids, by) => call((nowMs) => cancel(memory, ids, by, nowMs)),
     requeue: (ids, by) => call((nowMs) => requeue(memory, ids, by, nowMs)),
     discard: (ids, by) => call((nowMs) => discard(memory, ids, by, nowMs)),
+    delete: (ids, by) => call((nowMs) => deleteJobs(memory, bounded('delete', ids), by, nowMs)),
     update: (id, changes, by) => call((nowMs) => update(memory, id, changes, by, nowMs)),
     pause: (queue, by) => call((nowMs) => pause(memory, queue, by, nowMs)),
     resume: (queue, by) => call((nowMs) => resume(memory, queue, by, nowMs)),

@@ -3,12 +3,10 @@
 
 import { invalidOption } from '../../core/errors.js'
 import type { Emit } from '../../core/events.js'
-import type { NewJob } from '../../core/job.js'
 import { BATCH_MAX } from '../../core/job-store.js'
 import type { Store } from '../../core/store.js'
 import type { Database } from '../postgres/database.js'
 import type { RedisStore } from '../redis/index.js'
-import { refuseFlowInShards } from '../redis/shards/operate.js'
 import type { Bell } from './bell.js'
 import { ClaimGuard } from './claim-guard.js'
 import type { Completions } from './completions.js'
@@ -48,7 +46,6 @@ export function composeOutbox(parts: OutboxParts): Store {
       const { tx } = request
       if (tx === undefined) return inner.enqueue(jobs, request)
       checkCount('enqueue', jobs)
-      if (inner.parts !== undefined) refuseFlow(jobs)
       const answers = await writeRows(db, tx, jobs, partOf)
       for (const { id } of jobs) followed.add(id)
       bell.afterTransaction()
@@ -131,9 +128,3 @@ export function composeOutbox(parts: OutboxParts): Store {
 function checkCount(call: string, list: readonly unknown[]): void {
   if (list.length > BATCH_MAX) throw invalidOption(`${call} takes at most ${BATCH_MAX} jobs`, list.length)
 }
-
-function refuseFlow(jobs: readonly NewJob[]): void {
-  const found = jobs.find(({ flow }) => flow !== undefined)
-  if (found !== undefined) throw refuseFlowInShards(`job ${found.id} of type "${found.type}" has a group or limits`)
-}
-

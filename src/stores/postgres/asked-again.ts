@@ -7,9 +7,11 @@ import type { JobChanges } from '../../core/operator-store.js'
 import { isFinished, type JobState } from '../../core/states.js'
 import { cancel } from './cancel.js'
 import type { Database, Send } from './database.js'
+import { deleteJobs } from './delete.js'
 import { writeGeneral } from './enqueue-general.js'
 import { pause, resume } from './queues.js'
 import { discard, requeueThrough } from './requeue.js'
+import { deleteAgain } from './say-again.js'
 import { statement } from './statement.js'
 import { statesOf } from './states.js'
 import { update } from './update.js'
@@ -18,6 +20,7 @@ import { update } from './update.js'
 export type Asked = { readonly atMs: number; readonly by: string } & (
   | { readonly kind: 'cancel'; readonly id: string; readonly wasRunning: boolean }
   | { readonly kind: 'discard'; readonly id: string }
+  | { readonly kind: 'delete'; readonly id: string }
   /** How often the job had been requeued by then. */
   | { readonly kind: 'requeue'; readonly id: string; readonly requeues: number }
   | { readonly kind: 'update'; readonly id: string; readonly changes: JobChanges }
@@ -93,13 +96,17 @@ async function askSome(
 
 /** Whether it is to be done now, later when others have spoken, or not at all. */
 function standingOf(asked: Asked, state: JobState | undefined): 'due' | 'early' | 'over' {
-  if (asked.kind === 'queue') return 'due'
+  // A job that is not there is noted as deleted, so that nobody brings it back.
+  if (asked.kind === 'queue' || (asked.kind === 'delete' && state === undefined)) return 'due'
   if (state === undefined) return 'early'
   switch (asked.kind) {
     case 'cancel':
       if (isFinished(state)) return 'over'
       // It ran when this was asked. Its worker may know that it has ended.
       return asked.wasRunning && state !== 'running' ? 'early' : 'due'
+    case 'delete':
+      // It had ended, or waited. Its worker may know that it has.
+      return state === 'running' ? 'early' : 'due'
     case 'discard':
     case 'requeue':
       if (state === 'dead') return 'due'
@@ -120,6 +127,8 @@ async function ask(
   switch (asked.kind) {
     case 'discard':
       return (await discard(db, send, [asked.id], asked.by))[0]?.result === 'cancelled'
+    case 'delete':
+      return deleteUnlessKnown(db, asked, on)
     case 'requeue':
       return requeueUnlessNewer(db, asked, on)
     case 'update': {
@@ -137,6 +146,15 @@ async function ask(
       return true
     }
   }
+}
+
+async function deleteUnlessKnown(
+  db: Database,
+  { id, by }: Extract<Asked, { kind: 'delete' }>,
+  { ready }: AskedCalls,
+): Promise<boolean> {
+  await db.transaction('again', (send) => deleteAgain(send, [id]))
+  return (await deleteJobs(db, [id], by, ready, 'again'))[0]?.result === 'deleted'
 }
 
 const REQUEUES = statement(

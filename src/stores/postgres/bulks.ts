@@ -13,10 +13,11 @@ import {
   type CountResult,
   type NewBulk,
 } from '../../core/operating.js'
-import type { CancelResult, RequeueResult } from '../../core/operator-store.js'
+import type { CancelResult, DeleteResult, RequeueResult } from '../../core/operator-store.js'
 import { record } from './audit.js'
 import { type CancelCalls, cancel } from './cancel.js'
 import type { Database, Send } from './database.js'
+import { deleteThrough } from './delete.js'
 import { findPage } from './list.js'
 import { discard, requeueThrough } from './requeue.js'
 import { type Row, readDate, readJson, statement } from './statement.js'
@@ -205,8 +206,9 @@ async function act(
   calls: CancelCalls,
   { action, by }: BulkView,
   ids: readonly string[],
-): Promise<readonly (CancelResult | RequeueResult)[]> {
+): Promise<readonly (CancelResult | RequeueResult | DeleteResult)[]> {
   if (action === 'cancel') return cancel(db, send, ids, by, calls)
   if (action === 'requeue') return requeueThrough(db, send, ids, by, calls.ready)
+  if (action === 'delete') return deleteThrough(db, send, ids, by, calls.ready)
   return discard(db, send, ids, by)
 }

@@ -55,11 +55,11 @@ WITH moment AS MATERIALIZED (
 ), freed AS (${keys.freed}
 ), left_key AS (${keys.left}
 ), free AS MATERIALIZED (
-  SELECT running.id FROM :schema.running WHERE running.id = ANY ($2) FOR UPDATE SKIP LOCKED
+  SELECT running.id FROM :schema.running WHERE running.id = ANY ($2) AND $4::boolean FOR UPDATE SKIP LOCKED
 ), asked AS (
   UPDATE :schema.running SET cancel_requested = true WHERE running.id = ANY (ARRAY(SELECT id FROM free)) RETURNING id
 ), locked AS MATERIALIZED (
-  SELECT running.id FROM :schema.running WHERE running.id = ANY ($2) AND (running.id NOT IN (SELECT id FROM free)) IS TRUE
+  SELECT running.id FROM :schema.running WHERE running.id = ANY ($2) AND $4 AND (running.id NOT IN (SELECT id FROM free)) IS TRUE
 ), kept AS (
   INSERT INTO :schema.cancels (id) SELECT id FROM locked ORDER BY id ON CONFLICT DO NOTHING
 ), audited AS (
@@ -104,6 +104,19 @@ export async function cancel(
   })
 }
 
+/** Cancels those of the jobs that wait, without a line in the audit log, and returns their ids. Their children are left to the caller;
+ *  `onReady` receives the queues in which the next job of a group may go. */
+export async function cancelWaiting(
+  db: Database,
+  send: Send,
+  ids: readonly string[],
+  onReady: (queue: string) => void,
+): Promise<readonly string[]> {
+  const rows = await send(CANCEL, [db.now(), arrayOf(ids), null, false])
+  for (const [, , queue] of rows) if (queue !== null && queue !== undefined) onReady(queue)
+  return rows.map(([id]) => id!)
+}
+
 const GRANTED = statement('cancels_granted', 'DELETE FROM :schema.cancels WHERE cancels.id = ANY ($1::uuid[])')
 
 /** Cancels jobs whose rows were locked at the first try. Those that are still locked stay in the list. */
@@ -142,7 +155,7 @@ async function cancelAll(
   // with its final state, even if it is requeued meanwhile.
   let open = ids
   for (let tries = 0; tries < TRIES_MAX && open.length > 0; tries++) {
-    for (const [id, result, queue] of await send(CANCEL, [db.now(), arrayOf(open), by])) {
+    for (const [id, result, queue] of await send(CANCEL, [db.now(), arrayOf(open), by, true])) {
       results.set(id!, result as Outcome)
       // The next of its group may go.
       if (queue !== null && queue !== undefined) on.ready(queue)

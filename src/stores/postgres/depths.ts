@@ -239,15 +239,18 @@ WITH RECURSIVE moment AS MATERIALIZED (
            ORDER BY ready.position LIMIT 1) AS front,
          (SELECT ready.since FROM :schema.ready
            WHERE ready.queue = lane.queue AND ready.priority = lane.priority AND ready.position > 0
-           ORDER BY ready.position LIMIT 1) AS back
+           ORDER BY ready.position LIMIT 1) AS back,
+         (SELECT ready.since FROM :schema.ready                  -- of those that go newest first the last is the oldest
+           WHERE ready.queue = lane.queue AND ready.priority = lane.priority AND ready.position < 0
+           ORDER BY ready.position DESC LIMIT 1) AS last
     FROM lane
    WHERE lane.priority IS NOT NULL
 )
-SELECT head.queue, extract(epoch FROM moment.now - least(min(front), min(back)))::float8
+SELECT head.queue, extract(epoch FROM moment.now - least(min(front), min(back), min(last)))::float8
   FROM (SELECT * FROM head
          UNION ALL
         -- Groups are too many to look at each: the oldest by their ids, which is when they were made.
-        SELECT held.queue, min(held.since), NULL
+        SELECT held.queue, min(held.since), NULL, NULL
           FROM (SELECT held.queue, held.since FROM :schema.held ORDER BY held.id LIMIT 1000) AS held
          WHERE held.queue = ANY ($2)
          GROUP BY held.queue) AS head, moment

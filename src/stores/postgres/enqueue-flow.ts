@@ -50,7 +50,13 @@ export function isOnFlowPath(job: NewJob): boolean {
   const { payload, when, idempotencyKey, after, flow, replace } = job
   const isReady = when === null && idempotencyKey === null && after.length === 0 && replace === undefined
   // JSON with blanks around it would lose them here.
-  return flow !== undefined && isReady && payload.charCodeAt(0) > 0x20 && payload.charCodeAt(payload.length - 1) > 0x20
+  return (
+    flow !== undefined &&
+    isReady &&
+    job.lifo === undefined &&
+    payload.charCodeAt(0) > 0x20 &&
+    payload.charCodeAt(payload.length - 1) > 0x20
+  )
 }
 
 /** Writes jobs with a group or limits. `writeGeneral` writes them if a track is missing, or an earlier try has written one of them. */

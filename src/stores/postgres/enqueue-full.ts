@@ -19,6 +19,9 @@ const TRACKLESS = 'trackless'
 
 const KNOWN_JOBS = statement('known_jobs', 'SELECT id::text FROM :schema.jobs WHERE id = ANY ($1::uuid[])')
 
+// Those that go first have negative ordinals: the newest has the lowest position, behind the front lane, which is 2^62 lower.
+const POSITION = 'CASE WHEN fresh.ordinal < 0 THEN fresh.ordinal - moment.place ELSE moment.place + fresh.ordinal END'
+
 const ENQUEUE_FULL = statement(
   'enqueue_full',
   `
@@ -70,13 +73,13 @@ WITH moment AS MATERIALIZED (
      AND (unknown.key IS NULL OR (unknown.id IN (SELECT id FROM taken)) IS TRUE)
 ), written AS (
   INSERT INTO :schema.jobs (id, created_at, position, priority, version, queue, type, payload, options, tags)
-  SELECT fresh.id, moment.now, moment.place + fresh.ordinal, fresh.priority, fresh.version, fresh.queue, fresh.type,
+  SELECT fresh.id, moment.now, ${POSITION}, fresh.priority, fresh.version, fresh.queue, fresh.type,
          fresh.payload, fresh.options, fresh.tags::text[]
     FROM fresh, moment
       ON CONFLICT DO NOTHING
   RETURNING id
 ), placed AS MATERIALIZED (
-  SELECT fresh.*, moment.now, moment.place + fresh.ordinal AS position,
+  SELECT fresh.*, moment.now, ${POSITION} AS position,
          CASE WHEN fresh.blocked THEN 'blocked' WHEN fresh.run_at > moment.now THEN 'scheduled' ELSE 'ready' END AS state
     FROM fresh
    CROSS JOIN moment
@@ -434,7 +437,9 @@ function fullValues(
     arrayOf(links.map(({ parent }) => parent)),
     arrayOf(links.map(({ child }) => child)),
     isAlone,
-    plainArrayOf(rows.map(({ ordinal }) => ordinal)),
+    plainArrayOf(
+      rows.map(({ job, schedule, ordinal }) => (job.lifo === true && schedule === null ? -ordinal : ordinal)),
+    ),
     place,
     patience,
     arrayOf(ways.sets.map(({ queue }) => queue)),

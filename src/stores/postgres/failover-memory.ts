@@ -125,6 +125,14 @@ export class FailoverMemory {
     this.#add({ bytes, count: asked.length, asked })
   }
 
+  /** Jobs were deleted: what is known of them is forgotten, and they are deleted again. */
+  deleted(asked: readonly Extract<Asked, { kind: 'delete' }>[]): void {
+    if (asked.length === 0) return
+    const ids = new Set(asked.map(({ id }) => id))
+    for (let at = this.#head; at < this.#entries.length; at++) this.#entries[at] = without(this.#entries[at]!, ids)
+    this.asked(asked)
+  }
+
   /** Jobs were written in a caller's transaction, which may or may not commit. */
   enqueuedInside(answers: readonly Enqueued[]): void {
     const inside = answers.filter(isCreated).map(({ id }) => id)
@@ -250,6 +258,36 @@ function remember(leases: Map<string, RememberedLease>, found: RememberedLease):
   if (known === undefined || known.fence < found.fence) leases.set(found.id, found)
   else if (known.fence === found.fence) {
     leases.set(found.id, { ...known, claim: known.claim ?? found.claim, settled: known.settled ?? found.settled })
+  }
+}
+
+/** The same entry without these jobs. Its size stays what it was counted with. */
+function without(entry: Entry, ids: ReadonlySet<string>): Entry {
+  const { enqueued, claimed, settled, asked, fired } = entry
+  const isOther = ({ id }: { readonly id: string }) => !ids.has(id)
+  const isUntouched =
+    [enqueued, claimed, settled].every((each) => each?.every(isOther) ?? true) &&
+    (asked?.every((each) => !('id' in each) || isOther(each)) ?? true) &&
+    (fired?.ticks.every(({ job }) => isOther(job)) ?? true)
+  if (isUntouched) return entry
+  return {
+    ...entry,
+    ...(enqueued === undefined ? {} : { enqueued: enqueued.filter(isOther) }),
+    ...(claimed === undefined ? {} : { claimed: claimed.filter(isOther) }),
+    ...(settled === undefined ? {} : { settled: settled.filter(isOther) }),
+    ...(asked === undefined ? {} : { asked: asked.filter((each) => !('id' in each) || isOther(each)) }),
+    ...(fired === undefined ? {} : { fired: withoutJobs(fired, ids) }),
+  }
+}
+
+/** The ticks stay fired. */
+function withoutJobs(fired: FiredTicks, ids: ReadonlySet<string>): FiredTicks {
+  return {
+    ...fired,
+    ticks: fired.ticks.map((tick) =>
+      ids.has(tick.job.id) ? { ...tick, job: { ...tick.job, payload: 'null' } } : tick,
+    ),
+    made: new Set([...fired.made].filter((id) => !ids.has(id))),
   }
 }
 

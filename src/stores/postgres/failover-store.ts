@@ -153,6 +153,13 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
       memory.asked(done.map(({ id }) => ({ kind: 'discard', atMs, by, id })))
       return results
     },
+    async delete(ids, by) {
+      const results = await store.delete(ids, by)
+      const done = results.filter(({ result }) => result === 'deleted').map(({ id }) => id)
+      const atMs = Date.now()
+      memory.deleted(done.map((id) => ({ kind: 'delete', atMs, by, id })))
+      return results
+    },
     async update(id, changes, by) {
       const answer = await store.update(id, changes, by)
       if (answer.result === 'updated') {

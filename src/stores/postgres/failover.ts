@@ -341,7 +341,7 @@ export class Failover {
 
   /** Writes jobs that the last server may have taken, and that may have run there. */
   async enqueueDoubtful(jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
-    const answers = await writeInTurn(this.#parts.db, 'keys', jobs)
+    const answers = await writeInTurn(this.#parts.db, jobs)
     this.#written(jobs, answers)
     return answers
   }

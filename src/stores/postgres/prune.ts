@@ -7,6 +7,7 @@ import type { PostponedDay, Pruned, PruneOptions } from '../../core/upkeep-store
 import { closeDays, postponedDays } from './close-days.js'
 import type { Database } from './database.js'
 import { openDays } from './open-days.js'
+import { type EarlyState, pruneEarly } from './prune-early.js'
 import { type PrunedKept, pruneKept } from './prune-kept.js'
 import type { RestRaiser } from './raise-rest.js'
 import { readJson, statement } from './statement.js'
@@ -124,9 +125,14 @@ export interface PruneState {
   readonly rest: RestRaiser
   readonly groups: PrunedGroups
   readonly kept: PrunedKept
+  readonly early: EarlyState
 }
 
-export async function prune(db: Database, { rest, groups, kept }: PruneState, options: PruneOptions): Promise<Pruned> {
+export async function prune(
+  db: Database,
+  { rest, groups, kept, early }: PruneState,
+  options: PruneOptions,
+): Promise<Pruned> {
   const [[isOwner] = []] = await db.send('retention', OWNS_DAYS, [])
   const ownsDays = isOwner === 't'
   // Days to come first, and each by itself: even if an old day cannot be dropped, new jobs have partitions to go to.
@@ -141,7 +147,9 @@ export async function prune(db: Database, { rest, groups, kept }: PruneState, op
     return { days: [], rows, postponed: [], isDone: flow.isDone && isKeptDone }
   }
   const jobs = await pruneJobs(db, rest, options, unopened)
-  return { ...jobs, rows, isDone: jobs.isDone && flow.isDone && isKeptDone }
+  const sooner = await pruneEarly(db, early, options.retentionMs)
+  const isDone = jobs.isDone && flow.isDone && isKeptDone && sooner.isDone
+  return { ...jobs, rows, ...(sooner.early === 0 ? {} : { early: sooner.early }), isDone }
 }
 
 async function pruneJobs(

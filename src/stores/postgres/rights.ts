@@ -101,6 +101,11 @@ export const TABLE_RIGHTS: Readonly<Record<string, Readonly<Record<RoleName, rea
   keys: { producer: ['SELECT', 'INSERT'], worker: ALL, operator: ALL, viewer: READ },
   // Cancels that wait for a row's lock. A settlement honours them.
   cancels: { producer: NONE, worker: ALL, operator: ALL, viewer: READ },
+  // Where the owner's walks through finished jobs are.
+  early_walks: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
+  early_later: { producer: NONE, worker: NONE, operator: NONE, viewer: NONE },
+  // Ids alone. Written by the function that deletes.
+  deleted: { producer: READ, worker: READ, operator: READ, viewer: NONE },
   queues: {
     producer: [only('INSERT', NEW_QUEUE), only('SELECT', ['name', 'created_by'])],
     worker: ['SELECT', only('INSERT', NEW_QUEUE)],
@@ -214,6 +219,8 @@ export const FUNCTION_RIGHTS: Readonly<Record<string, readonly RoleName[]>> = {
     ['producer', 'worker', 'operator'],
   'wake_parked(timestamptz, uuid[])': ['worker', 'operator'],
   'signal_job(timestamptz, uuid, text, text, json, text, integer)': ['worker', 'operator'],
+  'delete_jobs(timestamptz, uuid[], text)': ['worker', 'operator'],
+  'note_deleted(uuid[])': ['worker', 'operator'],
   'note_timeline()': ['producer', 'worker', 'operator', 'viewer'],
   'mark(uuid, text, bigint, integer, uuid)': ['producer', 'worker', 'operator'],
   'missing()': ['producer', 'worker', 'operator', 'viewer'],

@@ -31,10 +31,11 @@ const UNKNOWN = statement(
   `
 SELECT asked.id::text
   FROM pg_catalog.unnest($1::uuid[]) AS asked (id)
- WHERE NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = asked.id)`,
+ WHERE NOT EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = asked.id)
+   AND NOT EXISTS (SELECT FROM :schema.deleted WHERE deleted.id = asked.id)`,
 )
 
-/** Those of the jobs that the server does not know. */
+/** Those of the jobs that the server does not know, and that nobody has deleted. */
 export async function unknownOf(db: Database, ids: readonly string[]): Promise<ReadonlySet<string>> {
   const unknown = new Set<string>()
   for (const some of piecesOf(ids, LOOK)) {
@@ -42,6 +43,25 @@ export async function unknownOf(db: Database, ids: readonly string[]): Promise<R
   }
   return unknown
 }
+
+/** Those of the jobs that are still unknown when it is this process's turn: another may have said one, or deleted it. */
+async function openOf(send: Send, jobs: readonly NewJob[]): Promise<readonly NewJob[]> {
+  const unknown = new Set((await send(UNKNOWN, [plainArrayOf(jobs.map(({ id }) => id))])).map(([id]) => id))
+  return jobs.filter(({ id }) => unknown.has(id))
+}
+
+const DELETED = statement(
+  'deleted_jobs',
+  'SELECT deleted.id::text FROM :schema.deleted WHERE deleted.id = ANY ($1::uuid[])',
+)
+
+/** Notes that these jobs are deleted, also those that the server does not know: nobody brings them back from now on. */
+export async function deleteAgain(send: Send, ids: readonly string[]): Promise<void> {
+  await send(TURN, [])
+  await send(DELETE_UNKNOWN, [plainArrayOf(ids)])
+}
+
+const DELETE_UNKNOWN = statement('delete_unknown', 'SELECT :schema.note_deleted($1::uuid[])')
 
 /** What became of jobs that were said again. */
 interface JobsAgain {
@@ -66,28 +86,34 @@ export async function enqueueAgain(
   let written = 0
   for (const some of piecesOf(missing, BATCH)) {
     written += await unlessRefused(some, async (part) => {
-      const answers = await writeInTurn(db, 'again', part)
-      onWritten(part, answers)
-      const isTaken = (index: number) => 'created' in answers[index]! && answers[index]!.id === part[index]!.id
-      left.push(...part.filter((_, index) => !isTaken(index)))
-      return part.filter((_, index) => isTaken(index)).length
+      let open = part
+      const answers = await db.transaction('again', async (send) => {
+        await send(TURN, [])
+        open = await openOf(send, part)
+        return open.length === 0 ? [] : writeOnce(db, send, open)
+      })
+      onWritten(open, answers)
+      const isTaken = (index: number) => 'created' in answers[index]! && answers[index]!.id === open[index]!.id
+      left.push(...open.filter((_, index) => !isTaken(index)))
+      return open.filter((_, index) => isTaken(index)).length
     })
   }
   return { written, left }
 }
 
 /** Writes jobs of which a worker may have said before that they run or have ended. */
-export function writeInTurn(
-  db: Database,
-  purpose: 'again' | 'keys',
-  jobs: readonly NewJob[],
-): Promise<readonly Enqueued[]> {
-  return db.transaction(purpose, async (send) => {
+export function writeInTurn(db: Database, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
+  return db.transaction('keys', async (send) => {
     await send(TURN, [])
-    const answers = await writeAgain(db, send, jobs)
-    await send(DROP_SECOND, [plainArrayOf(jobs.map(({ id }) => id))])
-    return answers
+    return writeOnce(db, send, jobs)
   })
+}
+
+/** Writes jobs and takes back the second place of one that a worker has said already. The caller has the turn. */
+async function writeOnce(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
+  const answers = await writeAgain(db, send, jobs)
+  await send(DROP_SECOND, [plainArrayOf(jobs.map(({ id }) => id))])
+  return answers
 }
 
 function writeAgain(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
@@ -121,7 +147,9 @@ export async function ticksAgain(
     count += await unlessRefused([request], async () => {
       const jobs = await db.transaction('again', async (send) => {
         await send(TURN, [])
-        const written = await fireAgain(db, send, request, request.made)
+        const deleted = new Set((await send(DELETED, [plainArrayOf([...request.made])])).map(([id]) => id))
+        const made = new Set([...request.made].filter((id) => !deleted.has(id)))
+        const written = await fireAgain(db, send, request, made)
         if (written.length > 0) await send(DROP_SECOND, [plainArrayOf(written.map(({ id }) => id))])
         return written
       })
@@ -141,6 +169,7 @@ SELECT lease.id::text, EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = lease.id
        EXISTS (SELECT FROM :schema.dead WHERE dead.id = lease.id)::text
   FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS lease (id, fence, is_settled)
  WHERE NOT EXISTS (SELECT FROM :schema.finished WHERE finished.id = lease.id)
+   AND NOT EXISTS (SELECT FROM :schema.deleted WHERE deleted.id = lease.id)
    AND NOT EXISTS (SELECT FROM :schema.dead WHERE dead.id = lease.id AND coalesce(dead.fence, 0) >= lease.fence)
    AND NOT EXISTS (SELECT FROM :schema.running
                     WHERE running.id = lease.id

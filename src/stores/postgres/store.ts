@@ -15,6 +15,7 @@ import { cancel } from './cancel.js'
 import { Claims } from './claim-flow.js'
 import type { Database, Purpose, Send } from './database.js'
 import { deadGroups } from './dead-groups.js'
+import { deleteJobs } from './delete.js'
 import { doubtful } from './doubtful.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
@@ -135,7 +136,7 @@ function compose({
   const lateLooks = new LateLooks(db, ready)
   const onEnded = (ids: readonly string[]) => lateLooks.add(ids)
   const settling = new Settling(db, floors, onEnded)
-  const pruning = { rest: new RestRaiser(db), groups: newPrunedGroups(), kept: newPrunedKept() }
+  const pruning = { rest: new RestRaiser(db), groups: newPrunedGroups(), kept: newPrunedKept(), early: new Map() }
   const fullQueues = new FullQueues(db)
   const claims = new Claims(db, floors, ready)
 
@@ -216,6 +217,10 @@ function compose({
     cancel: (ids, actor) => cancel(db, operate, ids, actor, { asked: (id) => wakeUps.cancel(id), ready }),
     requeue: (ids, actor) => requeue(db, ids, actor, ready),
     discard: (ids, actor) => discard(db, operate, ids, actor),
+    async delete(ids, actor) {
+      checkBatch('delete', ids)
+      return deleteJobs(db, ids, actor, ready)
+    },
     update: (id, changes, actor) => update(db, operate, id, changes, actor, ready),
     pause: (queue, actor) => pause(db, queue, actor),
     async resume(queue, actor) {

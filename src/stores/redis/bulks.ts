@@ -84,11 +84,13 @@ writes('stepBulk', {}, function(work, args)
     answers = cancelAll(work, ids, by)
   elseif action == 'requeue' then
     answers, width = requeueAll(work, ids, by), 3
+  elseif action == 'delete' then
+    answers = deletes.all(work, ids, by)
   else
     answers = discardAll(work, ids, by)
   end
   for i = 1, #answers, width do
-    if answers[i] ~= 'refused' and answers[i] ~= 'missing' then done = done + 1 end
+    if answers[i] ~= 'refused' and answers[i] ~= 'missing' and answers[i] ~= 'again' then done = done + 1 end
   end
   local matched, moved, refused = string.match(bulk.counts, '^(%d+) (%d+) (%d+)$')
   bulk.counts = (matched + #ids) .. ' ' .. (moved + done) .. ' ' .. (refused + #ids - done)

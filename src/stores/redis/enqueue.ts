@@ -17,7 +17,8 @@ import { stateOfLetter } from './states.js'
 /**
  * ARGV: worker, leaseMs, how many of the first jobs to claim, most queues, '1' to leave blocked jobs to a call of judge (owed.ts) and '2' for
  * jobs of ticks, or ''; then for each job: id, queue, when, facts without their time.
- * `when` is '' for a plain job, otherwise "<time> <replace wait> <replace most>": the time is <ms>, +<ms> from now or -; - stands for none.
+ * `when` is '' for a plain job, otherwise "<time> <replace wait> <replace most>", and " l" for one that goes first: the time is <ms>, +<ms>
+ * from now or -; - stands for none.
  * Answers with three values for each job: 'refused' id why | 'created' id state | 'held' id state | 'replaced' id state | 'claimed' id fence | 'orphan' id parent;
  * then the settings of the queue that jobs were claimed from, or ''.
  */
@@ -31,7 +32,7 @@ local function newJob(work, spec, facts)
   return job
 end
 
-local function addJob(work, spec, facts, isBlocked, runAt)
+local function addJob(work, spec, facts, isBlocked, runAt, isLifo)
   local job = newJob(work, spec, facts)
   takeKey(work, job)
   if isBlocked then
@@ -41,7 +42,7 @@ local function addJob(work, spec, facts, isBlocked, runAt)
     putTimed(work, job, 'S', runAt)
   else
     -- A tick has waited for its time like a timed job.
-    putReady(work, job, spec.isTick and FRONT or NORMAL)
+    putReady(work, job, spec.isTick and FRONT or isLifo and LIFO or NORMAL)
   end
   return job
 end
@@ -107,7 +108,7 @@ local function writeJob(work, spec)
     addJob(work, spec, facts, false, nil)
     return { 'created', spec.id }
   end
-  local time, wait, most = string.match(spec.when, '^(%S+) (%S+) (%S+)$')
+  local time, wait, most, lifo = string.match(spec.when, '^(%S+) (%S+) (%S+) ?(l?)$')
   wait, most = tonumber(wait), tonumber(most)
   local sketch = parseFacts({ id = spec.id }, facts)
   local holder = keyHolder(work, sketch.queue, sketch.key)
@@ -122,7 +123,7 @@ local function writeJob(work, spec)
   if refused then return { 'refused', spec.id, refused } end
   local runAt = timeOf(work, time)
   if wait and wait > 0 then runAt = work.t + math.min(wait, most or wait) end
-  addJob(work, spec, facts, #parentsOf(sketch) > 0, runAt)
+  addJob(work, spec, facts, #parentsOf(sketch) > 0, runAt, lifo == 'l')
   return { 'created', spec.id }
 end
 
@@ -249,7 +250,7 @@ function whenOf({ when, replace, ...job }: NewJob): string {
   if (replace === undefined && isPlain({ when, ...job })) return ''
   const time =
     when === null ? '-' : 'runAtMs' in when ? String(Math.round(when.runAtMs)) : `+${Math.ceil(when.delayMs)}`
-  return `${time} ${replace?.waitMs ?? '-'} ${replace?.maxWaitMs ?? '-'}`
+  return `${time} ${replace?.waitMs ?? '-'} ${replace?.maxWaitMs ?? '-'}${job.lifo === true ? ' l' : ''}`
 }
 
 interface Answer {

@@ -10,6 +10,7 @@ import { CANCEL } from './cancel.js'
 import { CHAINS_LUA } from './chains.js'
 import { CHUNKS_LUA } from './chunks.js'
 import { CLAIM, CLAIM_LUA } from './claim.js'
+import { DELETE } from './delete.js'
 import { ENDINGS } from './endings.js'
 import { ENQUEUE } from './enqueue.js'
 import { EPOCH } from './epochs.js'
@@ -117,13 +118,17 @@ const SHARED = [
   CHAINS_LUA,
   REGISTER,
 ]
+/** Pieces whose own names no other piece uses. Lua takes 200 local names at a time, and those of a block are free again after it. */
+function alone(...pieces: readonly string[]): string {
+  return `do\n${pieces.join('\n')}\nend`
+}
+
 /** In this order: what a piece defines the later ones use. */
 const OPERATIONS = [
   ...[
     ENQUEUE,
     CLAIM_LUA,
-    FLOW_CLAIM,
-    CLAIM,
+    alone(FLOW_CLAIM, CLAIM),
     SETTLE,
     EXTEND,
     NOTE,
@@ -134,7 +139,7 @@ const OPERATIONS = [
     EXPIRED,
     CANCEL,
     REQUEUE,
-    UPDATE,
+    alone(UPDATE),
     QUEUES,
     GET,
     ENDINGS,
@@ -142,13 +147,13 @@ const OPERATIONS = [
     STATS,
     LIMITS,
     LENDING,
-    GROUPS,
+    alone(GROUPS),
     FLOW_STANDING,
-    STANDING,
-    FLOW_COUNTS,
-    FLOW_LOOKS,
+    alone(STANDING),
+    alone(FLOW_COUNTS),
+    alone(FLOW_LOOKS),
   ],
-  ...[RIGHTS, SCHEDULES, BULKS, AUDIT, API_KEYS, WORKERS, SERIES, PRUNE, EPOCH, OWED],
+  ...[RIGHTS, SCHEDULES, DELETE, BULKS, AUDIT, alone(API_KEYS), WORKERS, SERIES, alone(PRUNE), EPOCH, OWED],
 ]
 const BODY = [...SHARED, ...OPERATIONS].join('\n')
 const HASH = createHash('sha256').update(BODY).digest('hex').slice(0, 8)

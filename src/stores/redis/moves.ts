@@ -5,7 +5,7 @@
 import { lua } from './lua.js'
 
 export const MOVES_LUA: string = lua`
-local FRONT, NORMAL = 0, 1
+local FRONT, NORMAL, LIFO = 0, 1, 2
 -- Positions of one lane. With 2^17 lanes, two for each priority, every score is exact.
 local LANE = 68719476736
 
@@ -67,11 +67,18 @@ local function clearRun(job)
   dropFlag(job, 'd')
 end
 
+-- Jobs that go newest first count down from the beginning of the main lane, so they come behind the front lane.
+local function scoreFor(work, job, lane)
+  local position = nextPosition(work, job.queue)
+  if lane == LIFO then return laneStart(job.priority, NORMAL) - position end
+  return laneStart(job.priority, lane) + position
+end
+
 -- Makes a taken job ready, behind all others of its lane.
 local function putReady(work, job, lane)
   clearRun(job)
   job.state, job.at = 'Q', work.t
-  local score = laneStart(job.priority, lane) + nextPosition(work, job.queue)
+  local score = scoreFor(work, job, lane)
   if job.flow then held.hold(work, job, score) else setScore(work, 'line:' .. job.queue, job.id, score) end
   put(work, job)
   wake(work, job.queue, job.flow)

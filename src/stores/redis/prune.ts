@@ -8,7 +8,8 @@ import { allQueues, type KnownQueue } from './queues.js'
 import type { Redis } from './redis.js'
 
 /**
- * prune: ARGV retention in ms, chunks to go through, how long series are kept. Answers with: rows that went, '1' when there is more to do,
+ * prune: ARGV longest retention in ms, chunks to go through, how long series are kept, then nothing when all queues have one retention, or that of queues without one, and
+ * queue and retention of each other. Answers with: rows that went, '1' when there is more to do, jobs that went before their day,
  * then the days of the jobs that went, counted from 1970.
  */
 export const PRUNE: string = lua`
@@ -25,21 +26,6 @@ local function idTime(id)
   local ms = 0
   for i = 1, 8 do ms = ms * 64 + string.find(ID_CHARACTERS, string.sub(id, i, i), 1, true) - 1 end
   return ms
-end
-
-local function dropJob(work, chunk, id, job, hasPayloads)
-  if hasPayloads then work.payloads[id] = false end
-  work.facts[id], work.standings[id], work.chunk[id] = false, false, chunk
-  if hasFlag(job, 'x') then
-    setField(work, 'x:' .. chunk, id .. 'r', false)
-    setField(work, 'x:' .. chunk, id .. 'p', false)
-  end
-  for flag, key in pairs({ a = 'a:', o = 'o:', y = 'y:', k = 'kin:' }) do
-    if hasFlag(job, flag) then later(work, 'DEL', key .. id) end
-  end
-  if job.flags ~= '' then kept.drop(work, job, id) end
-  later(work, 'DEL', 'kids:' .. id)
-  if job.state == 'C' then setScore(work, 'in:cancelled', id, false) end
 end
 
 -- Whole days go, so a job goes when its day and its own end lie before the horizon.
@@ -64,7 +50,7 @@ local function pruneJobs(work, horizon, chunksMax, days)
       local day = math.floor(idTime(id) / DAY)
       local isOver = job.state == 'F' or job.state == 'C'
       if isOver and (day + 1) * DAY < horizon and job.at < horizon then
-        dropJob(work, chunk, id, job, hasPayloads)
+        deletes.drop(work, chunk, id, job, hasPayloads)
         days[day] = true
         left = left - 1
       end
@@ -73,6 +59,45 @@ local function pruneJobs(work, horizon, chunksMax, days)
   end
   setField(work, 'meta', 'pruned', following or '')
   return following ~= nil
+end
+
+-- So much an id may be ahead of this server's time.
+local AHEAD = 60000
+
+-- Jobs of queues with a shorter retention go before their day. Each call goes on where the last one stopped, round and round: a job may
+-- finish long after it was made.
+local function pruneEarly(work, horizon, chunksMax, usual, own)
+  local least = usual
+  for _, retention in pairs(own) do least = math.min(least, retention) end
+  local from, chunks, count = redis.call('HGET', work.b .. 'meta', 'early') or '', {}, 0
+  if from == '' then chunks[1] = '' end
+  for _, name in ipairs(redis.call('ZRANGEBYLEX', work.b .. 'chunks', from == '' and '-' or '[' .. from, '+', 'LIMIT', 0, chunksMax + 1)) do
+    chunks[#chunks + 1] = name
+  end
+  local following = chunks[chunksMax + 1]
+  if following and idTime(following) >= work.t - least + AHEAD then following = nil end
+  for i = 1, math.min(chunksMax, #chunks) do
+    local chunk, ids, jobs = chunks[i], {}, {}
+    if chunk ~= '' and idTime(chunk) >= work.t - least + AHEAD then break end
+    local standings = redis.call('HGETALL', work.b .. 's:' .. chunk)
+    for s = 1, #standings, 2 do
+      local id, job = standings[s], parseStanding({}, standings[s + 1])
+      local isOver = work.standings[id] == nil and (job.state == 'F' or job.state == 'C') and job.at < work.t - least
+      local isOfDay = (math.floor(idTime(id) / DAY) + 1) * DAY < horizon and job.at < horizon
+      if isOver and not isOfDay then ids[#ids + 1], jobs[#jobs + 1] = id, job end
+    end
+    local facts = ids[1] and redis.call('HMGET', work.b .. 'f:' .. chunk, unpack(ids)) or {}
+    for k, id in ipairs(ids) do
+      local retention = own[string.match(facts[k] or '', '^%d+ %S+ (%S+)')] or usual
+      -- One of the longest retention goes with its day.
+      if work.t - retention > horizon and jobs[k].at < work.t - retention then
+        deletes.drop(work, chunk, id, jobs[k], true)
+        count = count + 1
+      end
+    end
+  end
+  setField(work, 'meta', 'early', following or '')
+  return count, following ~= nil
 end
 
 local function pruneKeys(work)
@@ -133,11 +158,15 @@ end
 writes('prune', { 'allow-oom' }, function(work, args)
   local retention, chunksMax, keptMs, days, answer = tonumber(args[3]), tonumber(args[4]), tonumber(args[5]), {}, {}
   local hasMore = pruneJobs(work, work.t - retention, chunksMax, days)
+  local early, isOpen, own = 0, false, {}
+  for i = 7, #args, 2 do own[args[i]] = tonumber(args[i + 1]) end
+  if args[6] then early, isOpen = pruneEarly(work, work.t - retention, chunksMax, tonumber(args[6]), own) end
+  hasMore = hasMore or isOpen
   local keys, ticks, workers = pruneKeys(work), pruneTicks(work), pruneWorkers(work)
   local steps, dropped = pruneSeries(work, keptMs), groups.prune(work, ROWS_MAX)
   if work.shard then shards.prune(work) end
   if math.max(keys, ticks, workers, steps, dropped) >= ROWS_MAX then hasMore = true end
-  answer[1], answer[2] = keys + ticks + workers + dropped, hasMore and '1' or ''
+  answer[1], answer[2], answer[3] = keys + ticks + workers + dropped, hasMore and '1' or '', early
   for day in pairs(days) do answer[#answer + 1] = day end
   return answer
 end)
@@ -148,23 +177,37 @@ const CHUNKS_MAX = 20
 const DAY_MS = 86_400_000
 
 export async function prune(redis: Redis, retentionMs: number): Promise<Pruned> {
-  // Stores drop whole days, and a day holds jobs of all queues, so the longest retention counts for each.
-  return pruneShard(redis, longestRetention(await allQueues(redis), retentionMs))
+  return pruneShard(redis, retentionsOf(await allQueues(redis), retentionMs))
 }
 
-export function longestRetention(queues: readonly KnownQueue[], retentionMs: number): number {
-  return queues.reduce((most, { settings }) => Math.max(most, settings.retentionMs ?? 0), retentionMs)
+/** How long finished jobs are kept. */
+export interface Retentions {
+  readonly longest: number
+  /** Of queues without one of their own. */
+  readonly usual: number
+  /** Of the others, in pairs of name and time. */
+  readonly own: readonly (string | number)[]
 }
 
-/** Prunes what is past this retention. */
-export async function pruneShard(redis: Redis, longest: number): Promise<Pruned> {
-  const { value } = await redis.write<[number, string, ...number[]]>('upkeep', 'prune', [
+export function retentionsOf(queues: readonly KnownQueue[], retentionMs: number): Retentions {
+  const own = queues.flatMap(({ name, settings }) =>
+    settings.retentionMs === undefined ? [] : [[name, settings.retentionMs] as const],
+  )
+  const longest = own.reduce((most, [, ms]) => Math.max(most, ms), retentionMs)
+  return { longest, usual: retentionMs, own: own.filter(([, ms]) => ms !== retentionMs).flat() }
+}
+
+/** Prunes what is past these retentions: whole days when the longest is over. */
+export async function pruneShard(redis: Redis, { longest, usual, own }: Retentions): Promise<Pruned> {
+  const { value } = await redis.write<[number, string, number, ...number[]]>('upkeep', 'prune', [
     ...[longest, CHUNKS_MAX, SERIES_KEPT_MS],
+    ...(own.length === 0 ? [] : [usual, ...own]),
   ])
-  const [rows, hasMore, ...days] = value
+  const [rows, hasMore, early, ...days] = value
   return {
     days: days.map((day) => new Date(day * DAY_MS).toISOString().slice(0, 10)).sort(),
     rows,
+    ...(early === 0 ? {} : { early }),
     postponed: [],
     isDone: hasMore !== '1',
   }

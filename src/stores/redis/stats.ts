@@ -16,14 +16,16 @@ local LANES_MAX = 1000
 local LOOKED_MAX = 5000
 local LOOKED_BYTES_MAX = 8388608
 
--- Within a lane positions grow with time, so its first job is its oldest.
+-- Within a lane positions grow with time, so its first job is its oldest. Those that go newest first are at the end of the front lane, and the
+-- last of them is the oldest.
 local function oldestIn(work, place)
   local oldest, from = 0, '-inf'
   for _ = 1, LANES_MAX do
     local first = redis.call('ZRANGEBYSCORE', work.b .. place, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if not first[1] then break end
-    oldest = math.max(oldest, work.t - jobOf(work, first[1]).at)
     from = text((math.floor(tonumber(first[2]) / LANE) + 1) * LANE)
+    local last = redis.call('ZREVRANGEBYSCORE', work.b .. place, '(' .. from, first[2], 'LIMIT', 0, 1)
+    for _, id in ipairs({ first[1], last[1] }) do oldest = math.max(oldest, work.t - jobOf(work, id).at) end
   end
   return oldest
 end

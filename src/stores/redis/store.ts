@@ -13,6 +13,7 @@ import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import { deadGroups } from './dead-groups.js'
+import { deleteJobs } from './delete.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { Epochs, epochOf } from './epochs.js'
@@ -107,6 +108,10 @@ export function composeStore({ redis, wakeUps, extender, queuesMax, close }: Sto
     cancel: (ids, by) => cancel(redis, ids, by),
     requeue: (ids, by) => requeue(redis, ids, by),
     discard: (ids, by) => discard(redis, ids, by),
+    async delete(ids, by) {
+      checkBatch('delete', ids)
+      return deleteJobs(redis, ids, by)
+    },
     update: (id, changes, by) => update(redis, id, changes, by),
     pause: (queue, by) => pause(redis, queue, by),
     resume: (queue, by) => resume(redis, queue, by),

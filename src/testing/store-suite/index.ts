@@ -14,6 +14,7 @@ import { claimOrderFacts } from './claim-order.js'
 import { concurrencyFacts } from './concurrency.js'
 import { type Facts, register, type SuiteContext } from './context.js'
 import { deadGroupFacts } from './dead-groups.js'
+import { deleteFacts, deleteFlowFacts, deleteKeptFacts } from './delete.js'
 import { endingFacts } from './endings.js'
 import { enqueueFacts } from './enqueue.js'
 import { filterFacts } from './filters.js'
@@ -42,6 +43,7 @@ import { keptFacts } from './kept.js'
 import { keyFacts } from './keys.js'
 import { leaseFacts } from './leases.js'
 import { listFacts } from './list.js'
+import { newestFirstFacts, newestFirstFlowFacts } from './newest-first.js'
 import { outputFacts } from './output.js'
 import { overviewFacts } from './overview.js'
 import { promoteFacts } from './promote.js'
@@ -70,6 +72,7 @@ const FACTS: readonly Facts[] = [
   chainFacts,
   claimFacts,
   claimOrderFacts,
+  newestFirstFacts,
   claimOnEnqueueFacts,
   leaseFacts,
   settleFacts,
@@ -81,6 +84,7 @@ const FACTS: readonly Facts[] = [
   fireFacts,
   cancelFacts,
   requeueFacts,
+  deleteFacts,
   updateFacts,
   queueFacts,
   bulkFacts,
@@ -127,5 +131,7 @@ export function storeSuite(context: SuiteContext): void {
   for (const facts of [replaceFacts, replaceLifeFacts]) register(context, facts, 'replace')
   register(context, replaceFlowFacts, 'replace', 'flow')
   for (const facts of [keptFacts, signalFacts, outputFacts, childrenFacts]) register(context, facts, 'kept')
+  register(context, deleteKeptFacts, 'kept')
+  for (const facts of [deleteFlowFacts, newestFirstFlowFacts]) register(context, facts, 'flow')
   for (const facts of [signalFlowFacts, childrenFlowFacts]) register(context, facts, 'kept', 'flow')
 }

@@ -85,24 +85,83 @@ const jobs: Facts = {
     },
   ),
 
-  'the longest retention of all queues counts': async ({ store, clock, expect }) => {
-    const id = await jobIn(store, 'succeeded')
+  'a queue with a longer retention keeps its jobs': async ({ store, clock, expect }) => {
     await store.setQueue('push', { limits: {}, retentionMs: 3 * DAY_MS }, OPERATOR)
-    await clock.advance(3 * DAY_MS)
+    const [kept, gone] = [await jobIn(store, 'succeeded', { queue: 'push' }), await jobIn(store, 'succeeded')]
+    await clock.advance(3 * DAY_MS - SECOND_MS)
 
     await pruneAll(store, RETENTION_MS)
+    expect(await stateOf(store, kept)).toBe('succeeded')
+    expect(await store.get(gone)).toBe(null)
 
-    expect(await stateOf(store, id)).toBe('succeeded')
+    await clock.advance(DAY_MS)
+    await pruneAll(store, RETENTION_MS)
+    expect(await store.get(kept)).toBe(null)
   },
 
-  'a queue with a shorter retention does not shorten that of others': async ({ store, clock, expect }) => {
-    const id = await jobIn(store, 'succeeded')
-    await store.setQueue(QUEUE, { limits: {}, retentionMs: SECOND_MS }, OPERATOR)
+  'a queue with a shorter retention keeps its jobs that long, and others theirs': async ({ store, clock, expect }) => {
+    await store.setQueue(QUEUE, { limits: {}, retentionMs: MINUTE_MS }, OPERATOR)
+    const [gone, cancelled] = [await jobIn(store, 'succeeded'), await jobIn(store, 'cancelled')]
+    const other = await jobIn(store, 'succeeded', { queue: 'push' })
+    await clock.advance(MINUTE_MS)
+    await pruneAll(store, 3 * DAY_MS)
+    expect(await stateOf(store, gone)).toBe('succeeded')
+
+    await clock.advance(1)
+    const young = await jobIn(store, 'succeeded')
+    await pruneAll(store, 3 * DAY_MS)
+
+    expect([await store.get(gone), await store.get(cancelled)]).toEqual([null, null])
+    expect([await stateOf(store, young), await stateOf(store, other)]).toEqual(['succeeded', 'succeeded'])
+  },
+
+  'a job that finished long after it was made goes when its own retention is over': async ({
+    store,
+    clock,
+    expect,
+  }) => {
+    await store.setQueue(QUEUE, { limits: {}, retentionMs: MINUTE_MS }, OPERATOR)
+    const job = await startJob(store, {}, { leaseMs: DAY_MS })
+    await clock.advance(3 * MINUTE_MS)
+    await pruneAll(store, 3 * DAY_MS)
+    await store.settle([succeeded(job)])
+    await clock.advance(MINUTE_MS)
+    await pruneAll(store, 3 * DAY_MS)
+    expect(await stateOf(store, job.id)).toBe('succeeded')
+
+    await clock.advance(1)
+    await pruneAll(store, 3 * DAY_MS)
+
+    expect(await store.get(job.id)).toBe(null)
+  },
+
+  'dead and unfinished jobs of a queue with a short retention stay': async ({ store, clock, expect }) => {
+    await store.setQueue(QUEUE, { limits: {}, retentionMs: MINUTE_MS }, OPERATOR)
+    const ids = [await jobIn(store, 'dead'), await jobIn(store, 'retrying'), await enqueueJob(store)]
     await clock.advance(2 * DAY_MS)
 
     await pruneAll(store, 3 * DAY_MS)
 
-    expect(await stateOf(store, id)).toBe('succeeded')
+    expect((await listIds(store)).sort()).toEqual(ids.sort())
+  },
+
+  'a retention that is set later, changed or taken away holds for jobs that are there': async ({
+    store,
+    clock,
+    expect,
+  }) => {
+    const ids = [await jobIn(store, 'succeeded'), await jobIn(store, 'succeeded', { queue: 'push' })]
+    await clock.advance(2 * MINUTE_MS)
+    await store.setQueue(QUEUE, { limits: {}, retentionMs: 5 * MINUTE_MS }, OPERATOR)
+    await pruneAll(store, 3 * DAY_MS)
+    expect((await listIds(store)).sort()).toEqual([...ids].sort())
+
+    await store.setQueue(QUEUE, { limits: {}, retentionMs: MINUTE_MS }, OPERATOR)
+    await store.setQueue('push', { limits: {}, retentionMs: MINUTE_MS }, OPERATOR)
+    await store.setQueue('push', { limits: {} }, OPERATOR)
+    await pruneAll(store, 3 * DAY_MS)
+
+    expect(await listIds(store)).toEqual([ids[1]])
   },
 
   'live jobs of a day that is dropped live on whole': async ({ store, clock, expect }) => {

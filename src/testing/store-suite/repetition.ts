@@ -116,6 +116,11 @@ const operatorCalls: Readonly<Record<string, Arrange>> = {
     return () => store.discard([id], OPERATOR)
   },
 
+  delete: async ({ store }) => {
+    const id = await jobIn(store, 'dead')
+    return () => store.delete([id], OPERATOR)
+  },
+
   'update of a ready job': async ({ store }) => {
     const id = await enqueueJob(store)
     return () => store.update(id, { priority: 3, payload: '2' }, OPERATOR)

@@ -18,6 +18,8 @@ const TYPED_FROM = 1_000
 const EFFECTS: Readonly<Record<BulkAction, string>> = {
   requeue: 'Dead jobs among them become ready again, with their attempts counted from zero.',
   cancel: 'Waiting jobs are cancelled; running ones are asked to stop. This cannot be undone.',
+  delete:
+    'Waiting and finished jobs are removed with their payloads, results, errors and logs; running ones stay. This cannot be undone.',
   discard: 'Dead jobs among them become cancelled and are removed after the retention time. This cannot be undone.',
 }
 

@@ -116,7 +116,8 @@ async function runAll(
   const lane = async () => {
     for (let job = waiting.shift(); job !== undefined && !isStopped.current; job = waiting.shift()) {
       try {
-        await change('POST', `v1/jobs/${segment(job.id)}/${action}`)
+        const path = `v1/jobs/${segment(job.id)}`
+        await (action === 'delete' ? change('DELETE', path) : change('POST', `${path}/${action}`))
         done++
       } catch (error) {
         problems.push(messageOf(error))

@@ -1,7 +1,8 @@
 // What can be done to a job: the likely one as a button, the others in a menu.
 
 import { type ReactNode, useState } from 'react'
-import { allows, type JobAction } from '../../../../src/core/states.js'
+import { useLocation } from 'wouter'
+import { allows, isFinished, type JobAction } from '../../../../src/core/states.js'
 import { useRights } from '../../api/answers.js'
 import { change } from '../../api/request.js'
 import type { Job } from '../../api/types.js'
@@ -14,24 +15,27 @@ import { CloneDialog } from './clone-dialog.js'
 import { PriorityDialog } from './priority-dialog.js'
 import { RescheduleDialog } from './reschedule-dialog.js'
 
-type Open = 'cancel' | 'discard' | 'reschedule' | 'priority' | 'clone'
+type Open = 'cancel' | 'discard' | 'delete' | 'reschedule' | 'priority' | 'clone'
 
 function pathOf(job: Job, verb: string): string {
   return `v1/jobs/${segment(job.id)}/${verb}`
 }
 
 export function JobActions({ job }: { readonly job: Job }): ReactNode {
-  const { operate, enqueue } = useRights()
+  const { operate, enqueue, delete: mayDelete } = useRights()
   const { isBusy, run } = useAction()
   const [open, setOpen] = useState<Open | null>(null)
   const post = (verb: string, done: string) => void run(() => change('POST', pathOf(job, verb)), done)
-  if (!operate && !enqueue) return null
+  if (!operate && !enqueue && !mayDelete) return null
   const can = (action: JobAction) => operate && allows(job.state, action)
   const entries: readonly (MenuEntry | null)[] = [
     can('update') ? { label: 'Reschedule…', icon: 'clock', onChoose: () => setOpen('reschedule') } : null,
     can('update') ? { label: 'Change priority…', icon: 'bolt', onChoose: () => setOpen('priority') } : null,
     enqueue ? { label: 'Clone and edit…', icon: 'copy', onChoose: () => setOpen('clone') } : null,
     can('discard') ? { label: 'Discard…', icon: 'trash', isDanger: true, onChoose: () => setOpen('discard') } : null,
+    mayDelete && allows(job.state, 'delete')
+      ? { label: 'Delete…', icon: 'trash', isDanger: true, onChoose: () => setOpen('delete') }
+      : null,
   ]
   const offered = entries.filter((entry): entry is MenuEntry => entry !== null)
   return (
@@ -106,5 +110,32 @@ function ActionDialog({ job, open, onClose }: ActionDialogProps): ReactNode {
           <p>It becomes cancelled and is removed after the retention time. This cannot be undone.</p>
         </Confirm>
       )
+    case 'delete':
+      return <DeleteDialog job={job} onClose={onClose} />
   }
+}
+
+function DeleteDialog({ job, onClose }: Omit<ActionDialogProps, 'open'>): ReactNode {
+  const [, go] = useLocation()
+  const work = async () => {
+    await change('DELETE', `v1/jobs/${segment(job.id)}`)
+    go('/jobs')
+  }
+  return (
+    <Confirm
+      title={`Delete this ${job.type}?`}
+      verb="Delete the job"
+      isDanger
+      work={work}
+      done="The job is deleted"
+      onClose={onClose}
+    >
+      <p>
+        {isFinished(job.state)
+          ? ''
+          : 'It is cancelled first: jobs that run after it are cancelled too, unless they were set to run anyway. '}
+        Its payload, result, errors, logs and steps are removed. The audit log keeps its id. This cannot be undone.
+      </p>
+    </Confirm>
+  )
 }

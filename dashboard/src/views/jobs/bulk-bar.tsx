@@ -2,6 +2,7 @@
 
 import { type ReactNode, useState } from 'react'
 import { allows, JOB_STATES } from '../../../../src/core/states.js'
+import { useRights } from '../../api/answers.js'
 import type { BulkAction, Count, JobState, JobSummary } from '../../api/types.js'
 import { valuesOf } from '../../filter/terms.js'
 import { ACTION_WORDS } from '../../job-actions.js'
@@ -9,7 +10,7 @@ import { countText, wholeText } from '../../numbers.js'
 import { Button, IconButton } from '../../parts/button.js'
 import { BulkDialog, type BulkTarget } from '../bulk/bulk-dialog.js'
 
-const ACTIONS: readonly BulkAction[] = ['requeue', 'cancel', 'discard']
+const ACTIONS: readonly BulkAction[] = ['requeue', 'cancel', 'discard', 'delete']
 
 export function BulkBar({
   filter,
@@ -22,6 +23,8 @@ export function BulkBar({
   readonly count: Count | null
   readonly onClear: () => void
 }): ReactNode {
+  const rights = useRights()
+  const may = (action: BulkAction) => action !== 'delete' || rights.delete
   const [isAll, setAll] = useState(false)
   const [asked, setAsked] = useState<{ readonly action: BulkAction; readonly target: BulkTarget } | null>(null)
   const more = count !== null && count.count > jobs.length
@@ -51,7 +54,7 @@ export function BulkBar({
             </button>
           ) : null}
           <span className="bulk-actions">
-            {ACTIONS.filter((action) => states.some((state) => allows(state, action))).map((action) => (
+            {ACTIONS.filter((action) => may(action) && states.some((state) => allows(state, action))).map((action) => (
               <Button
                 key={action}
                 kind={action === 'requeue' ? 'primary' : 'plain'}

@@ -73,9 +73,7 @@ function SettingsFields({ draft, onChange }: FieldsProps): ReactNode {
       {text('maxAttempts', 'Attempts', '1 to 10,000; default 25')}
       {text('timeout', 'Timeout of an attempt', 'such as 30s, or none; default 1h')}
       {text('maxAge', 'Maximum age', 'such as 7d, or none; default none')}
-      {allQueues
-        ? text('retention', 'Finished jobs kept', 'such as 3d; the longest of all queues applies to all')
-        : null}
+      {allQueues ? text('retention', 'Finished jobs kept', 'such as 3d; without it the default of the server') : null}
       <BackoffField draft={draft} onChange={onChange} />
       {hasWaits ? text('retryBase', 'First wait', 'default 1s') : null}
       {hasWaits ? text('retryCap', 'Longest wait', 'default 1h') : null}

@@ -26,6 +26,8 @@ import { children } from './0023_children.js'
 import { marks } from './0024_marks.js'
 import { claimAhead } from './0025_claim_ahead.js'
 import { enqueueFunction } from './0026_enqueue_function.js'
+import { deleteJobs } from './0028_delete_jobs.js'
+import { early } from './0029_early.js'
 import type { Migration } from './migration.js'
 
 /** The migrations this version of the package knows, in order. */
@@ -56,4 +58,6 @@ export const MIGRATIONS: readonly Migration[] = [
   marks,
   claimAhead,
   enqueueFunction,
+  deleteJobs,
+  early,
 ]

@@ -7,12 +7,12 @@ import { checkWhole } from '../../../core/check.js'
 import { BATCH_MAX } from '../../../core/job-store.js'
 import { DEAD_GROUPS_MAX } from '../../../core/operating.js'
 import { COUNT_WINDOW_MAX, PAGE_MAX } from '../../../core/operator-store.js'
-import type { Store } from '../../../core/store.js'
 import { apiKeys, createKey, findKey, revokeKey, sharedSecret, touchKey } from '../api-keys.js'
 import { auditOf, record } from '../audit.js'
 import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
+import { deleteJobs } from '../delete.js'
 import { Epochs, epochOf } from '../epochs.js'
 import { neighbours } from '../flow-looks.js'
 import { groups, pauseGroup, resumeGroup, setGroup } from '../groups.js'
@@ -144,6 +144,10 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     cancel: (ids, by) => delivered(shards.byId(ids, (redis, those) => cancel(redis, those, by), isMissing)),
     requeue: (ids, by) => delivered(shards.inOrder(ids, (redis, those) => requeue(redis, those, by))),
     discard: (ids, by) => delivered(shards.byId(ids, (redis, those) => discard(redis, those, by), isMissing)),
+    async delete(ids, by) {
+      checkBatch('delete', ids)
+      return delivered(shards.byId(ids, (redis, those) => deleteJobs(redis, those, by), isMissing))
+    },
     async update(id, changes, by) {
       const call = async (redis: Redis) => [await update(redis, id, changes, by)]
       return (await shards.byId([id], call, isMissing))[0]!

@@ -14,13 +14,14 @@ import type {
 } from '../../../core/upkeep-store.js'
 import { nextStep } from '../bulks.js'
 import { cancel } from '../cancel.js'
+import { deleteJobs } from '../delete.js'
 import { jobArgs } from '../enqueue.js'
 import type { Epochs } from '../epochs.js'
 import { expiredLeases } from '../expired.js'
 import { keyText } from '../facts.js'
 import { longId, shortId } from '../ids.js'
 import { promote } from '../promote.js'
-import { longestRetention, pruneShard } from '../prune.js'
+import { pruneShard, retentionsOf } from '../prune.js'
 import type { Redis } from '../redis.js'
 import { discard, requeue } from '../requeue.js'
 import { type DueSchedule, inTurns, viewsOf, waitingSchedules } from '../schedules.js'
@@ -253,7 +254,7 @@ export class ShardUpkeep {
     ids: readonly string[],
   ): Promise<{ readonly moved: number; readonly refused: number }> {
     const { shards, deliveries } = this.#deps
-    const act = { cancel, requeue, discard }[action]
+    const act = { cancel, requeue, discard, delete: deleteJobs }[action]
     const answers = await shards.inOrder<{ readonly result: string }>(ids, (redis, those) => act(redis, those, by))
     const moved = answers.filter(({ result }) => result !== 'refused' && result !== 'missing').length
     await deliveries.settle()
@@ -263,11 +264,12 @@ export class ShardUpkeep {
 
   async prune(retentionMs: number): Promise<Pruned> {
     const { shards } = this.#deps
-    const longest = longestRetention(await queuesOf(shards), retentionMs)
-    const found = await shards.reachable((redis) => pruneShard(redis, longest))
+    const retentions = retentionsOf(await queuesOf(shards), retentionMs)
+    const found = await shards.reachable((redis) => pruneShard(redis, retentions))
     return {
       days: [...new Set(found.flatMap(({ days }) => days))].sort(),
       rows: found.reduce((sum, { rows }) => sum + rows, 0),
+      early: found.reduce((sum, { early = 0 }) => sum + early, 0),
       postponed: [],
       isDone: found.every(({ isDone }) => isDone),
     }
