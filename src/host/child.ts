@@ -13,7 +13,15 @@ import { ParkedJob } from '../worker/outcome.js'
 import { answer } from './answers.js'
 import { type Channel, type ChannelEnd, openChannel } from './channel.js'
 import type { HostSettings } from './options.js'
-import { type FromChild, MEMORY_SIGNAL, readError, type SentEnd, type SentTx, sendError } from './protocol.js'
+import {
+  type FromChild,
+  MEMORY_SIGNAL,
+  readError,
+  type SentEnd,
+  type SentError,
+  type SentTx,
+  sendError,
+} from './protocol.js'
 
 // A pipe takes any number of bytes and keeps what the child has not read in this process: beyond this no more is sent until it reads.
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024
@@ -307,18 +315,17 @@ export class Child {
 
   /** Does what a handler asks for. Of a transaction that it has open in the child each statement goes there and back. */
   async #answer({ ask, seq, what, tx }: Extract<FromChild, { kind: 'ask' }>): Promise<void> {
-    let value: unknown = null
-    let error: unknown = null
+    const tell = (value: unknown, error: SentError | null) => this.#channel.send({ kind: 'told', ask, value, error })
     try {
       const context = this.calls.get(seq)?.context
       if (context === undefined)
         throw new HoldfastError('lease_lost', 'the job no longer belongs to this run: roll the transaction back')
-      const sent = { context, tx: tx === null ? undefined : this.#txOf(ask, tx), gone: this.#gone.signal }
-      value = await answer(what, sent)
+      const scope = { context, tx: tx === null ? undefined : this.#txOf(ask, tx), gone: this.#gone.signal }
+      tell(await answer(what, scope), null)
     } catch (thrown) {
-      error = thrown
+      // Also where the answer is no plain value: nothing that a handler asks for may end this process.
+      tell(null, sendError(thrown))
     }
-    this.#channel.send({ kind: 'told', ask, value, error: error === null ? null : sendError(error) })
   }
 
   #txOf(ask: number, { isPool, status }: SentTx): Queryable {
