@@ -35,7 +35,7 @@ import { Worker } from './worker/worker.js'
 // Here and not in core, which knows neither client nor connection.
 declare module './core/definition.js' {
   interface JobContext<Returned = unknown> {
-    /** The connection of the worker that runs the job. Never close it in a handler. Raises `unsupported` in child processes. */
+    /** The connection of the worker that runs the job. Never close it in a handler. In child processes it has the calls about jobs. */
     readonly holdfast: Holdfast
     /** Enqueues a job that knows which job enqueued it (`enqueuedBy`), as `holdfast.enqueue` does, with `tx` too. */
     readonly enqueue: Holdfast['enqueue']

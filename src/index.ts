@@ -2,6 +2,7 @@
 
 export type { ApplyFlowOptions, FlowApplied, FlowChange } from './client/apply-flow.js'
 export type { Backfilled, BackfillOptions, TicksOptions, TickView } from './client/backfill.js'
+export { type BatchCallback, type BatchEnd, batchEnd, batchHandler, type EnqueueBatchOptions } from './client/batch.js'
 export type { BulkPreview, BulkRequest, BulksOptions } from './client/bulk.js'
 export type { Client } from './client/client.js'
 export type { PayloadCodec, SealedBytes } from './client/codec-store.js'

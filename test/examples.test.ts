@@ -5,11 +5,10 @@ import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import pg from 'pg'
 import ts from 'typescript'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fillProject, startProgram } from './cli/support.js'
-import { testServerUrl } from './support/postgres.js'
+import { type ExampleDatabases, exampleDatabases } from './support/example-databases.js'
 
 const FOLDER = join(import.meta.dirname, '..', 'examples')
 const LINES_MAX = 60
@@ -21,8 +20,7 @@ const sources = readdirSync(FOLDER)
   .filter(({ text }) => text.includes(`from 'holdfast'`))
 
 const project = mkdtempSync(join(tmpdir(), 'holdfast-examples-'))
-const databases: string[] = []
-const admin = new pg.Client({ connectionString: testServerUrl() })
+let databases: ExampleDatabases
 
 beforeAll(async () => {
   const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022, verbatimModuleSyntax: true }
@@ -31,30 +29,20 @@ beforeAll(async () => {
     ts.transpileModule(text, { compilerOptions }).outputText,
   ])
   await fillProject(project, Object.fromEntries(files))
-  await admin.connect()
+  databases = await exampleDatabases()
 })
 
 afterAll(async () => {
-  for (const name of databases) await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-  await admin.end()
+  await databases.drop()
   await rm(project, { recursive: true, force: true })
 })
-
-async function makeDatabase(example: string): Promise<string> {
-  const name = `example_${example.replaceAll('-', '_')}_${process.pid}`
-  databases.push(name)
-  await admin.query(`CREATE DATABASE ${name}`)
-  const url = new URL(testServerUrl())
-  url.pathname = `/${name}`
-  return url.href
-}
 
 test('there are examples', () => {
   expect(sources.length).toBeGreaterThanOrEqual(8)
 })
 
 test.each(sources)('$name does what it says', async ({ name, text }) => {
-  const url = await makeDatabase(name)
+  const url = await databases.make(name)
 
   const { code, stdout, stderr } = await startProgram([`${name}.js`], { cwd: project, env: { HOLDFAST_URL: url } })
     .ended

@@ -2,9 +2,11 @@
 // ◄── the caller · next: prepare.ts
 
 import type { JobDefinition } from '../core/definition.js'
+import { invalidOption } from '../core/errors.js'
 import { idMaker } from '../core/id.js'
 import type { Enqueued, NewJob } from '../core/job.js'
 import type { LocalWorkers } from '../core/reserve.js'
+import { type BatchDeps, type BatchEntry, type EnqueueBatchOptions, enqueueBatch } from './batch.js'
 import type { ClientDeps, ClientSettings } from './client-deps.js'
 import { type EnqueueEntries, type EnqueueManyOptions, type EnqueueTogetherOptions, ManyCalls } from './enqueue-many.js'
 import type { EnqueueOptions } from './enqueue-options.js'
@@ -159,6 +161,37 @@ export class Client extends OperatorCalls {
     third?: EnqueueManyOptions,
   ): Promise<readonly JobHandle[]> {
     return this.#many.enqueue(first, second, third)
+  }
+
+  /**
+   * Enqueues up to a million jobs, and one more that runs when all of them have ended, whether they succeeded or not: `onEnd`. Resolves with that one. A
+   * worker of its queue needs `batchHandler` among its handlers. Raises as `enqueueMany` does; a call that was cut off is repeated with the same `id`.
+   */
+  enqueueBatch<Payload>(
+    definition: JobDefinition<Payload, unknown, unknown, unknown>,
+    payloads: readonly NoInfer<Payload>[],
+    options: EnqueueBatchOptions,
+  ): Promise<JobHandle>
+  enqueueBatch(type: string, payloads: readonly unknown[], options: EnqueueBatchOptions): Promise<JobHandle>
+  enqueueBatch<const Inputs extends readonly unknown[]>(
+    jobs: EnqueueEntries<Inputs>,
+    options: EnqueueBatchOptions,
+  ): Promise<JobHandle>
+  async enqueueBatch(
+    first: JobTarget | EnqueueEntries<readonly unknown[]>,
+    second: readonly unknown[] | EnqueueBatchOptions,
+    third?: EnqueueBatchOptions,
+  ): Promise<JobHandle> {
+    this.open()
+    const deps: BatchDeps = {
+      nextId: () => this.#preparation.nextId(''),
+      enqueueMany: (entries, options) => this.enqueueMany(entries as EnqueueEntries<readonly unknown[]>, options),
+      enqueue: (job, payload, options) => this.enqueue(job as JobDefinition, payload, options),
+    }
+    if (Array.isArray(first)) return enqueueBatch(deps, first as readonly BatchEntry[], second as EnqueueBatchOptions)
+    if (!Array.isArray(second)) throw invalidOption('enqueueBatch takes an array of payloads', second)
+    const entries = second.map((payload: unknown): BatchEntry => [first as JobTarget, payload])
+    return enqueueBatch(deps, entries, third as EnqueueBatchOptions)
   }
 
   /**

@@ -1,9 +1,9 @@
 // What a definition and an enqueue say about flow control. ◄── define-job.ts, enqueue-options.ts, prepare.ts
 
 import type { DefinitionFlow, JobDefinition } from '../core/definition.js'
-import { HoldfastError, show } from '../core/errors.js'
 import type { AdaptiveSettings } from '../core/flow/adaptive.js'
 import { type JobFlow, typeLimitName } from '../core/flow/job-flow.js'
+import { costOf, groupOf } from '../core/flow/of-payload.js'
 import {
   type BreakerOptions,
   checkCost,
@@ -110,27 +110,4 @@ const NONE: FlowOptions = {}
 
 function sorted(names: readonly string[]): readonly string[] {
   return names.length < 2 ? names : [...new Set(names)].sort()
-}
-
-function groupOf(definition: Pick<JobDefinition, 'type' | 'flow'> | null, payload: unknown): string | null {
-  const group = definition?.flow?.group ?? null
-  if (typeof group !== 'function') return group
-  const found = ask(definition!.type, 'group', () => group(payload))
-  return found === null ? null : checkGroup(found)
-}
-
-function costOf(definition: Pick<JobDefinition, 'type' | 'flow'> | null, payload: unknown): number {
-  const cost = definition?.flow?.cost ?? 1
-  return typeof cost === 'function' ? checkCost(ask(definition!.type, 'cost', () => cost(payload))) : cost
-}
-
-function ask<T>(type: string, what: string, read: () => T): T {
-  try {
-    return read()
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : show(cause)
-    throw new HoldfastError('invalid_payload', `${what} of "${type}" could not be read from the payload: ${why}`, {
-      cause,
-    })
-  }
 }

@@ -4,8 +4,7 @@ import { checkName } from '../core/check.js'
 import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
-import { encodePayload } from '../core/json.js'
-import { type Checked, checkPayload } from '../core/payload.js'
+import { encodeFor } from '../core/payload.js'
 import { childId } from './child-id.js'
 import { DEFAULT_QUEUE } from './define-job.js'
 import { checkTraceparent, type EnqueueOptions, type JobTerms, withOptions } from './enqueue-options.js'
@@ -59,42 +58,10 @@ function makeJob(id: string, terms: JobTerms, payload: string, trace: string | n
   }
 }
 
-/**
- * The payload as JSON text, checked against its definition's schema. What is checked is the value read back from that
- * text, because the worker gets that: a Date that becomes a string is found here, and not by a dead job.
- */
+/** The payload as JSON text, checked against its definition's schema. */
 export function encodeChecked(target: JobTarget, payload: unknown, bytesMax: number): string | Promise<string> {
   const definition = definitionOf(target)
-  const text = encodePayload(definition?.type ?? (target as string), payload, bytesMax)
-  if (definition === null || definition.schema === null) return text
-  let checked: Checked | Promise<Checked>
-  try {
-    checked = checkPayload(definition, JSON.parse(text))
-  } catch (cause) {
-    throw schemaThrew(definition, cause)
-  }
-  const accept = (result: Checked) => acceptText(definition, text, result)
-  if (!(checked instanceof Promise)) return accept(checked)
-  return checked.then(accept, (cause) => {
-    throw schemaThrew(definition, cause)
-  })
-}
-
-function acceptText(definition: JobDefinition, text: string, checked: Checked): string {
-  if ('value' in checked) return text
-  throw new HoldfastError(
-    'invalid_payload',
-    `the payload of "${definition.type}", as it would be stored, does not fit its schema: ${checked.problem}`,
-    { details: { type: definition.type, problem: checked.problem } },
-  )
-}
-
-function schemaThrew(definition: JobDefinition, cause: unknown): HoldfastError {
-  return new HoldfastError(
-    'invalid_payload',
-    `the schema of "${definition.type}" threw instead of answering: ${(cause as Error)?.message ?? cause}`,
-    { cause },
-  )
+  return encodeFor(definition, definition?.type ?? (target as string), payload, bytesMax)
 }
 
 const NO_LIMITS: JobTerms['limits'] = Object.freeze({})

@@ -52,6 +52,8 @@ export interface JobContext<Returned = unknown> {
   parentResults(): Promise<readonly unknown[]>
   parentResults<Result>(job: JobDefinition<unknown, unknown, Result, unknown>): Promise<readonly (Result | null)[]>
   parentResults<const Jobs extends readonly JobDefinition[]>(jobs: Jobs): Promise<ResultsOf<Jobs>>
+  /** How the jobs ended that it came after, in the order of `after`; null for one that was pruned. For jobs with `onParentDead: 'run'`. */
+  parentEnds(): Promise<readonly (ChildEnd | null)[]>
   /** Keeps a line with the job; at most 1,000 lines of 4 KiB each for one attempt, later ones are dropped. */
   log(text: string): void
   /** Ends this attempt and runs the job again after `delay`, without using up an attempt. Throws: call it last. */
@@ -119,7 +121,7 @@ export interface WaitForChildrenOptions {
   readonly onFailure?: 'throw' | 'cancel' | 'collect'
 }
 
-/** How a child ended. */
+/** How a child, or a job before it, ended. */
 export interface ChildEnd {
   readonly id: string
   readonly state: 'succeeded' | 'dead' | 'cancelled'

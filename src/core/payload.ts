@@ -4,6 +4,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JobDefinition } from './definition.js'
 import { HoldfastError } from './errors.js'
+import { encodePayload } from './json.js'
 
 /** Added to the version of a job whose payload is sealed (client/codec-store.ts): beyond that of any definition. */
 export const SEALED_VERSION = 16_384
@@ -32,6 +33,48 @@ function read(result: StandardSchemaV1.Result<unknown>): Checked {
   })
   if (result.issues.length > ISSUES_MAX) lines.push(`and ${result.issues.length - ISSUES_MAX} more`)
   return { problem: lines.join('; ') }
+}
+
+/**
+ * The payload of a new job as JSON text, checked against the schema of its definition, if it has one. What is checked is the value read back
+ * from that text, because the worker gets that: a Date that becomes a string is found here, and not by a dead job.
+ */
+export function encodeFor(
+  definition: Pick<JobDefinition, 'type' | 'schema'> | null,
+  type: string,
+  payload: unknown,
+  bytesMax: number,
+): string | Promise<string> {
+  const text = encodePayload(type, payload, bytesMax)
+  if (definition === null || definition.schema === null) return text
+  let checked: Checked | Promise<Checked>
+  try {
+    checked = checkPayload(definition, JSON.parse(text))
+  } catch (cause) {
+    throw schemaThrew(type, cause)
+  }
+  const accept = (result: Checked) => acceptText(type, text, result)
+  if (!(checked instanceof Promise)) return accept(checked)
+  return checked.then(accept, (cause) => {
+    throw schemaThrew(type, cause)
+  })
+}
+
+function acceptText(type: string, text: string, checked: Checked): string {
+  if ('value' in checked) return text
+  throw new HoldfastError(
+    'invalid_payload',
+    `the payload of "${type}", as it would be stored, does not fit its schema: ${checked.problem}`,
+    { details: { type, problem: checked.problem } },
+  )
+}
+
+function schemaThrew(type: string, cause: unknown): HoldfastError {
+  return new HoldfastError(
+    'invalid_payload',
+    `the schema of "${type}" threw instead of answering: ${(cause as Error)?.message ?? cause}`,
+    { cause },
+  )
 }
 
 /** Lifts a stored payload to the definition's version; raises `invalid_payload` when a step is missing or throws. */

@@ -1,37 +1,50 @@
 // What a handler is given beside its payload when it runs in a child. It has all that a handler in the worker's own process has.
 
-import type { Completed, JobContext } from '../core/definition.js'
+import type { Completed, Handler, JobContext, JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { type ErrorCode, HoldfastError } from '../core/errors.js'
 import { checkCost } from '../core/flow/resolve.js'
 import type { Queryable } from '../core/job-store.js'
+import { encodeResult } from '../core/json.js'
+import type { Recalled } from '../core/kept/kept.js'
+import { checkResult } from '../core/result.js'
+import type { Ending } from '../core/views.js'
 import type { FailableContext } from '../worker/current-job.js'
-import { noConnection } from '../worker/lookup.js'
+import { attemptOver, Keeper, type KeeperPort, noWaitInBatch } from '../worker/keeper.js'
+import { enqueueChild, parentEnds, parentResults } from '../worker/lookup.js'
 import { Notes } from '../worker/notes.js'
-import { rateLimited, SnoozeJob } from '../worker/outcome.js'
+import { ParkedJob, rateLimited, SnoozeJob } from '../worker/outcome.js'
+import type { AskWorker } from './asks.js'
+import { childHoldfast } from './child-holdfast.js'
 import type { SentJob } from './protocol.js'
-
-const IN_A_CHILD = 'in a child process or thread, which has no connection'
 
 export interface ChildContextDeps {
   /** Something was noted: it is to be sent soon. */
   readonly onNoted: () => void
-  readonly complete: (tx: Queryable, result: unknown) => Promise<void>
+  /** Sends what was noted so far. */
+  readonly sendNotes: () => void
+  readonly ask: AskWorker
   /** The handler failed outside of its promise. */
   readonly fail: (error: unknown) => void
 }
 
 export class ChildContext implements FailableContext {
   readonly #job: SentJob
+  readonly #handler: Handler
   readonly #deps: ChildContextDeps
   readonly notes: Notes = new Notes()
   isOver = false
   spentCost: number | null = null
   abortReason: HoldfastError | null = null
+  /** What told the handler to leave, whatever it does with that. */
+  parked: ParkedJob | null = null
   #controller: AbortController | null = null
+  #keeper: Keeper | null = null
+  #holdfast: JobContext['holdfast'] | null = null
 
-  constructor(job: SentJob, deps: ChildContextDeps) {
+  constructor(job: SentJob, handler: Handler, deps: ChildContextDeps) {
     this.#job = job
+    this.#handler = handler
     this.#deps = deps
   }
 
@@ -85,39 +98,51 @@ export class ChildContext implements FailableContext {
   }
 
   get holdfast(): JobContext['holdfast'] {
-    throw noConnection('holdfast', IN_A_CHILD)
+    this.#holdfast ??= childHoldfast(this.#deps.ask, this.trace)
+    return this.#holdfast
   }
 
   get enqueue(): JobContext['enqueue'] {
-    throw noConnection('enqueue', IN_A_CHILD)
+    const by = { enqueuedBy: this.id }
+    return ((job: never, payload: never, options?: { readonly child?: string }) => {
+      const send = () => this.holdfast.enqueue(job, payload, { ...options, ...by })
+      if (options?.child === undefined) return send()
+      return enqueueChild(this.#keeping(), this.holdfast, options.child, send)
+    }) as JobContext['enqueue']
   }
 
   get parentResults(): JobContext['parentResults'] {
-    throw noConnection('parentResults', IN_A_CHILD)
+    const store = { endings: (ids: readonly string[]) => this.#endings(ids) }
+    return ((jobs?: JobDefinition | readonly JobDefinition[]) =>
+      parentResults(store, this.parents, jobs)) as JobContext['parentResults']
+  }
+
+  get parentEnds(): JobContext['parentEnds'] {
+    return () => parentEnds({ endings: (ids) => this.#endings(ids) }, this.parents)
   }
 
   get lastProgress(): JobContext['lastProgress'] {
-    throw noConnection('lastProgress', IN_A_CHILD)
+    return (() => this.#deps.ask({ kind: 'lastProgress' })) as JobContext['lastProgress']
   }
 
   get step(): JobContext['step'] {
-    throw noKeeping('step')
+    return this.#keeping().step
   }
 
   get once(): JobContext['once'] {
-    throw noKeeping('once')
+    return this.#keeping().once
   }
 
   get waitForChildren(): JobContext['waitForChildren'] {
-    throw noKeeping('waitForChildren')
+    return this.#keeping().waitForChildren
   }
 
   get write(): JobContext['write'] {
-    throw noKeeping('write')
+    return this.#keeping().write
   }
 
   get waitFor(): JobContext['waitFor'] {
-    throw noKeeping('waitFor')
+    return this.#keeping().waitFor
   }
 
   get trace(): string | null {
@@ -159,7 +184,66 @@ export class ChildContext implements FailableContext {
   }
 
   get complete(): JobContext['complete'] {
-    return (tx, result) => this.#deps.complete(tx, result) as Promise<Completed>
+    return (tx, result) => this.#complete(tx, result) as Promise<Completed>
+  }
+
+  /** The worker settles the job; its statements come back here, to go through the handler's own transaction. */
+  async #complete(tx: Queryable, returned: unknown): Promise<void> {
+    const result = await checkResult(this.#handler.definition as JobDefinition, returned)
+    if (typeof tx?.query !== 'function') {
+      throw new HoldfastError('invalid_option', 'complete(tx) takes a client with query(text, values) in a transaction')
+    }
+    // The transaction ends the lease, and what is noted after that is dropped.
+    this.#deps.sendNotes()
+    await this.#keeper?.written()
+    await this.#deps.ask({ kind: 'complete', result: encodeResult(result) }, tx)
+  }
+
+  /** Whether output is on its way. It arrives before the job ends: `next` is called when it has. */
+  isWriting(next: () => void): boolean {
+    return this.#keeper?.isBusy(next) === true
+  }
+
+  #keeping(): Keeper {
+    this.#keeper ??= new Keeper(this.#keeperPort())
+    return this.#keeper
+  }
+
+  #endings(ids: readonly string[]): Promise<readonly Ending[]> {
+    return this.#deps.ask({ kind: 'endings', ids }) as Promise<readonly Ending[]>
+  }
+
+  /** What this job keeps is kept by the worker, under its lease. */
+  #keeperPort(): KeeperPort {
+    const { ask } = this.#deps
+    let [storeMs, atMs] = [0, 0]
+    return {
+      id: this.id,
+      check: (what) => {
+        if (this.parked !== null) throw this.parked
+        if (this.abortReason !== null) throw this.abortReason
+        if (this.isOver) throw attemptOver(what, this.id)
+      },
+      async recall() {
+        const told = (await ask({ kind: 'recall' })) as { readonly recalled: Recalled; readonly storeNowMs: number }
+        storeMs = told.storeNowMs
+        atMs = performance.now()
+        return told.recalled
+      },
+      keep: async (entry) => void (await ask({ kind: 'keep', entry })),
+      write: async (offset, text) => void (await ask({ kind: 'write', offset, text })),
+      endings: (ids) => this.#endings(ids),
+      exists: async (id) => (await ask({ kind: 'exists', id })) === true,
+      cancel: async (ids) => void (await ask({ kind: 'cancelChildren', ids })),
+      park: (until, delayMs) => {
+        if (this.#handler.batch !== undefined) throw noWaitInBatch(this.type)
+        this.parked ??= new ParkedJob(until, delayMs)
+        throw this.parked
+      },
+      // A keeper asks for it only after it has read what the job has kept.
+      storeNowMs: () => storeMs + performance.now() - atMs,
+      nowMs: () => performance.now(),
+    }
   }
 
   abort(code: ErrorCode, message: string): void {
@@ -182,13 +266,6 @@ export class ChildContext implements FailableContext {
     write()
     this.#deps.onNoted()
   }
-}
-
-function noKeeping(what: string): HoldfastError {
-  return new HoldfastError(
-    'unsupported',
-    `ctx.${what} cannot be used ${IN_A_CHILD}: run handlers with steps in the worker's own process, without \`processes\` and \`isolate\``,
-  )
 }
 
 function snooze(delay: Duration): never {

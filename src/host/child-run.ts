@@ -3,14 +3,13 @@
 import type { Outcome } from '../core/decide.js'
 import type { Handler, JobDefinition } from '../core/definition.js'
 import { HoldfastError } from '../core/errors.js'
-import type { Queryable } from '../core/job-store.js'
 import { encodeError, encodeResult } from '../core/json.js'
 import { checkPayload, upgradePayload } from '../core/payload.js'
-import { checkResult } from '../core/result.js'
 import { callWithJob } from '../worker/current-job.js'
-import { classifyThrown } from '../worker/outcome.js'
+import { classifyThrown, type ParkedJob } from '../worker/outcome.js'
+import { Asks } from './asks.js'
 import { ChildContext } from './child-context.js'
-import { type FromChild, readError, type SentEnd, type SentJob, sendError, type ToChild } from './protocol.js'
+import type { FromChild, SentEnd, SentJob, SentParked, ToChild } from './protocol.js'
 
 const NOTES_MS = 100
 const NEWER_VERSION_DELAY_MS = 10_000
@@ -20,14 +19,14 @@ export class ChildRun {
   readonly #handlers: ReadonlyMap<string, Handler>
   readonly #send: (message: FromChild) => void
   readonly #contexts = new Map<number, ChildContext>()
-  readonly #completions = new Map<number, { tx: Queryable; resolve: () => void; reject: (error: Error) => void }>()
-  #nextCompletion = 0
+  readonly #asks: Asks
   #ends: SentEnd[] = []
   #noted = new Set<number>()
 
   constructor(handlers: ReadonlyMap<string, Handler>, send: (message: FromChild) => void) {
     this.#handlers = handlers
     this.#send = send
+    this.#asks = new Asks(send)
   }
 
   /** How many handlers run. */
@@ -46,22 +45,20 @@ export class ChildRun {
         this.#contexts.get(message.seq)?.abort(message.code, message.message)
         return
       case 'query':
-        void this.#query(message)
+        void this.#asks.query(message)
         return
-      case 'completed': {
-        const completion = this.#completions.get(message.call)
-        this.#completions.delete(message.call)
-        if (message.error === null) completion?.resolve()
-        else completion?.reject(readError(message.error))
-      }
+      case 'told':
+        this.#asks.told(message)
     }
   }
 
   async #run(job: SentJob): Promise<void> {
-    const { run, definition } = this.#handlers.get(job.type)! as Handler & { definition: JobDefinition }
-    const context = new ChildContext(job, {
+    const handler = this.#handlers.get(job.type)! as Handler & { definition: JobDefinition }
+    const { run, definition } = handler
+    const context = new ChildContext(job, handler, {
       onNoted: () => this.#noteSoon(job.seq),
-      complete: async (tx, result) => this.#complete(job.seq, tx, await checkResult(definition, result)),
+      sendNotes: () => this.#sendNotes(job.seq),
+      ask: (what, tx) => this.#asks.ask(job.seq, what, tx),
       fail: (thrown) => this.#threw(job.seq, thrown, definition),
     })
     this.#contexts.set(job.seq, context)
@@ -74,6 +71,8 @@ export class ChildRun {
       // Told to stop while an asynchronous schema was at work: the handler never sees it.
       if (context.abortReason !== null) throw context.abortReason
       const value = await callWithJob(run, read.payload, context)
+      // The job leaves its slot, also when its handler caught what told it to.
+      if (context.parked !== null) throw context.parked
       this.#end(job.seq, { result: encodeResult(value), outcome: null, error: null, isControl: false })
     } catch (thrown) {
       this.#threw(job.seq, thrown, definition)
@@ -81,12 +80,13 @@ export class ChildRun {
   }
 
   #threw(seq: number, thrown: unknown, definition: JobDefinition): void {
-    this.#end(seq, { result: null, ...classifyThrown(thrown, definition) })
+    const parked = this.#contexts.get(seq)?.parked ?? null
+    this.#end(seq, { result: null, ...classifyThrown(parked ?? thrown, definition), parked: sentParked(parked) })
   }
 
   #end(seq: number, end: Omit<SentEnd, 'seq'>): void {
     const context = this.#contexts.get(seq)
-    if (context === undefined) return
+    if (context === undefined || context.isWriting(() => this.#end(seq, end))) return
     this.#sendNotes(seq)
     context.isOver = true
     this.#contexts.delete(seq)
@@ -110,36 +110,10 @@ export class ChildRun {
     if (note === null) return
     this.#send({ kind: 'notes', seq, progress: note.progress, logs: note.logs.map(({ text }) => text) })
   }
+}
 
-  /** The host settles the job; its statements come back here, to go through the handler's own transaction. */
-  #complete(seq: number, tx: Queryable, result: unknown): Promise<void> {
-    if (typeof tx?.query !== 'function') {
-      const message = 'complete(tx) takes a client with query(text, values) in a transaction'
-      return Promise.reject(new HoldfastError('invalid_option', message))
-    }
-    // The transaction ends the lease, and what is noted after that is dropped.
-    this.#sendNotes(seq)
-    const call = ++this.#nextCompletion
-    const { connect, totalCount, idleCount, getTransactionStatus } = tx as unknown as Record<string, unknown>
-    const isPool = typeof connect === 'function' && typeof totalCount === 'number' && typeof idleCount === 'number'
-    const status: unknown = typeof getTransactionStatus === 'function' ? getTransactionStatus.call(tx) : null
-    return new Promise((resolve, reject) => {
-      const known = typeof status === 'string' ? status : null
-      this.#completions.set(call, { tx, resolve, reject })
-      this.#send({ kind: 'complete', call, seq, result: encodeResult(result), isPool, status: known })
-    })
-  }
-
-  async #query({ query, call, text, values }: Extract<ToChild, { kind: 'query' }>): Promise<void> {
-    try {
-      const tx = this.#completions.get(call)?.tx
-      if (tx === undefined) throw new Error(`complete() call ${call} is over`)
-      const { rows } = await tx.query(text, values)
-      this.#send({ kind: 'answer', query, rows, error: null })
-    } catch (error) {
-      this.#send({ kind: 'answer', query, rows: null, error: sendError(error) })
-    }
-  }
+function sentParked(parked: ParkedJob | null): SentParked | null {
+  return parked === null ? null : { until: parked.until, delayMs: parked.delayMs }
 }
 
 type Read =

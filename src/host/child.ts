@@ -1,17 +1,27 @@
 // One child as its host sees it: the calls it has in hand, what is on its way to it, and what becomes of both when it ends.
 
 import type { Outcome } from '../core/decide.js'
-import type { Isolate, JobContext } from '../core/definition.js'
+import type { Isolate } from '../core/definition.js'
 import { HoldfastError } from '../core/errors.js'
 import type { HoldfastEvent } from '../core/events.js'
 import type { Queryable } from '../core/job-store.js'
 import type { StoredError } from '../core/json.js'
 import type { Ports } from '../core/ports.js'
 import type { HeldJob } from '../worker/held-job.js'
-import { RemoteEnd } from '../worker/isolation.js'
+import { type RemoteContext, RemoteEnd } from '../worker/isolation.js'
+import { ParkedJob } from '../worker/outcome.js'
+import { answer } from './answers.js'
 import { type Channel, type ChannelEnd, openChannel } from './channel.js'
 import type { HostSettings } from './options.js'
-import { type FromChild, MEMORY_SIGNAL, readError, type SentEnd, sendError } from './protocol.js'
+import {
+  type FromChild,
+  MEMORY_SIGNAL,
+  readError,
+  type SentEnd,
+  type SentError,
+  type SentTx,
+  sendError,
+} from './protocol.js'
 
 // A pipe takes any number of bytes and keeps what the child has not read in this process: beyond this no more is sent until it reads.
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024
@@ -30,7 +40,7 @@ export type Why = Extract<HoldfastEvent, { name: 'child.ended' }>['why']
 export interface Call {
   readonly seq: number
   readonly held: HeldJob
-  readonly context: JobContext
+  readonly context: RemoteContext
   /** When it was asked for; monotonic. */
   readonly sinceMs: number
   readonly end: (end: RemoteEnd) => void
@@ -71,6 +81,8 @@ export class Child {
     { resolve: (answer: { rows: unknown[] }) => void; reject: (error: Error) => void }
   >()
   #nextQuery = 0
+  /** Fires when it has ended. */
+  readonly #gone = new AbortController()
   #outbox: Call[] = []
   #unread: { readonly call: Call; readonly bytes: number; readonly sentMs: number }[] = []
   #unreadBytes = 0
@@ -231,8 +243,8 @@ export class Child {
       case 'notes':
         this.#note(message)
         return
-      case 'complete':
-        void this.#complete(message)
+      case 'ask':
+        void this.#answer(message)
         return
       case 'answer':
         this.#answered(message)
@@ -279,9 +291,10 @@ export class Child {
     if (isRoomNew) this.#deps.onRoom(this)
   }
 
-  #callEnded({ seq, result, spent = null, outcome, ...rest }: SentEnd): void {
+  #callEnded({ seq, result, spent = null, parked = null, outcome, ...rest }: SentEnd): void {
     const call = this.calls.get(seq)
     if (call === undefined) return
+    if (parked !== null) call.held.parked = new ParkedJob(parked.until, parked.delayMs)
     this.jobsDone++
     this.#drop(call)
     if (spent !== null) call.context.spent(spent)
@@ -300,32 +313,35 @@ export class Child {
     for (const text of logs) context.log(text)
   }
 
-  /** Settles a job inside the transaction that its handler has open in the child: each statement goes there and back. */
-  async #complete(message: Extract<FromChild, { kind: 'complete' }>): Promise<void> {
-    const { call, seq, result, isPool, status } = message
-    const tx: Queryable & Record<string, unknown> = {
-      query: (text, values) => this.#query(call, text, values),
-      ...(status === null ? {} : { getTransactionStatus: () => status }),
-      ...(isPool ? { connect: () => {}, totalCount: 0, idleCount: 0 } : {}),
-    }
-    let error: unknown = null
+  /** Does what a handler asks for. Of a transaction that it has open in the child each statement goes there and back. */
+  async #answer({ ask, seq, what, tx }: Extract<FromChild, { kind: 'ask' }>): Promise<void> {
+    const tell = (value: unknown, error: SentError | null) => this.#channel.send({ kind: 'told', ask, value, error })
     try {
       const context = this.calls.get(seq)?.context
       if (context === undefined)
         throw new HoldfastError('lease_lost', 'the job no longer belongs to this run: roll the transaction back')
-      await context.complete(tx, result === null ? undefined : JSON.parse(result))
+      const scope = { context, tx: tx === null ? undefined : this.#txOf(ask, tx), gone: this.#gone.signal }
+      tell(await answer(what, scope), null)
     } catch (thrown) {
-      error = thrown
+      // Also where the answer is no plain value: nothing that a handler asks for may end this process.
+      tell(null, sendError(thrown))
     }
-    this.#channel.send({ kind: 'completed', call, error: error === null ? null : sendError(error) })
   }
 
-  #query(call: number, text: string, values: unknown[]): Promise<{ rows: unknown[] }> {
+  #txOf(ask: number, { isPool, status }: SentTx): Queryable {
+    return {
+      query: (text: string, values: unknown[]) => this.#query(ask, text, values),
+      ...(status === null ? {} : { getTransactionStatus: () => status }),
+      ...(isPool ? { connect: () => {}, totalCount: 0, idleCount: 0 } : {}),
+    }
+  }
+
+  #query(ask: number, text: string, values: unknown[]): Promise<{ rows: unknown[] }> {
     if (this.isEnded) return Promise.reject(childGone(this))
     const query = ++this.#nextQuery
     return new Promise((resolve, reject) => {
       this.#queries.set(query, { resolve, reject })
-      this.#channel.send({ kind: 'query', query, call, text, values })
+      this.#channel.send({ kind: 'query', query, ask, text, values })
     })
   }
 
@@ -341,6 +357,7 @@ export class Child {
     this.failure ??= end.error
     for (const { reject } of this.#queries.values()) reject(childGone(this))
     this.#queries.clear()
+    this.#gone.abort(childGone(this))
     // First what becomes of the child, then its calls: they may start others.
     if (this.isReady && this.#why === null && endedByMemory(end, this.#deps.settings)) this.#why = 'memory'
     const lost = [...this.calls.values()]

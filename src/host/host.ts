@@ -5,13 +5,14 @@
 //   child.ts       one child, the calls it has in hand, and who is blamed for its end
 //   pool.ts        the children of one kind: started, replaced, started again
 //   child-main.ts  the program of a child: child-run.ts runs a job there, with a context of its own (child-context.ts)
+//   asks.ts        what handlers there ask the worker for, as enqueue, steps and transactions; answers.ts is the worker's side
 
-import type { Isolate, JobContext } from '../core/definition.js'
+import type { Isolate } from '../core/definition.js'
 import type { Emit } from '../core/events.js'
 import type { Ports } from '../core/ports.js'
 import type { ChildrenView } from '../core/views.js'
 import type { HeldJob } from '../worker/held-job.js'
-import type { Isolation, RemoteEnd } from '../worker/isolation.js'
+import type { Isolation, RemoteContext, RemoteEnd } from '../worker/isolation.js'
 import { type Call, pauseClock } from './child.js'
 import type { HostSettings } from './options.js'
 import { Pool } from './pool.js'
@@ -43,7 +44,7 @@ export class Host implements Isolation {
     }
   }
 
-  run(held: HeldJob, context: JobContext, onLateStart: () => void): Promise<RemoteEnd> {
+  run(held: HeldJob, context: RemoteContext, onLateStart: () => void): Promise<RemoteEnd> {
     const pool = this.#pools.get(this.#settings.isolated.get(held.job.type)!)!
     return new Promise((resolve) => {
       const end = (ended: RemoteEnd) => {

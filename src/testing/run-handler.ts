@@ -85,6 +85,7 @@ function madeUp(definition: JobDefinition, seen: Seen): object {
     log: (text: unknown) => void seen.logs.push(String(text)),
     lastProgress: async () => null,
     parentResults: async () => [],
+    parentEnds: async () => [],
     spent: () => {},
     write: async (chunk: string) => void seen.output.push(chunk),
     waitFor: async (name: string) => {

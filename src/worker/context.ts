@@ -9,16 +9,15 @@ import { encodeResult } from '../core/json.js'
 import { checkResult } from '../core/result.js'
 import type { FailableContext } from './current-job.js'
 import type { HeldJob } from './held-job.js'
-import { keeperOf, leaseLost } from './keeper-port.js'
-import { lastProgress, noConnection, parentResults } from './lookup.js'
+import type { RemoteContext } from './isolation.js'
+import { keeperOf, keeperPort, leaseLost } from './keeper-port.js'
+import { enqueueChild, lastProgress, noConnection, parentEnds, parentResults } from './lookup.js'
 import { Notes, writeNotes } from './notes.js'
 import { rateLimited, SnoozeJob } from './outcome.js'
 import type { RunScope } from './run.js'
 
-type EnqueuedChild = Awaited<ReturnType<JobContext['holdfast']['enqueue']>>
-
 /** The context of one attempt. */
-export class RunContext implements JobContext, FailableContext {
+export class RunContext implements RemoteContext, FailableContext {
   readonly #held: HeldJob
   readonly #scope: RunScope
   readonly #fail: (held: HeldJob, scope: RunScope, thrown: unknown) => void
@@ -88,7 +87,8 @@ export class RunContext implements JobContext, FailableContext {
     const by = { enqueuedBy: this.id }
     return ((job: never, payload: never, options?: { readonly child?: string }) => {
       const send = () => this.holdfast.enqueue(job, payload, { ...options, ...by })
-      return options?.child === undefined ? send() : this.#child(options.child, send)
+      if (options?.child === undefined) return send()
+      return enqueueChild(keeperOf(this.#held, this.#scope), this.holdfast, options.child, send)
     }) as JobContext['enqueue']
   }
 
@@ -97,8 +97,17 @@ export class RunContext implements JobContext, FailableContext {
       parentResults(this.#scope.store, this.parents, jobs)) as JobContext['parentResults']
   }
 
+  get parentEnds(): JobContext['parentEnds'] {
+    return () => parentEnds(this.#scope.store, this.parents)
+  }
+
   get lastProgress(): JobContext['lastProgress'] {
     return (() => lastProgress(this.#scope.store, this)) as JobContext['lastProgress']
+  }
+
+  /** What the keeper of a handler in a child stands on. */
+  get keeping(): RemoteContext['keeping'] {
+    return keeperPort(this.#held, this.#scope)
   }
 
   /** Whether the job was lost with a worker before. */
@@ -175,20 +184,6 @@ export class RunContext implements JobContext, FailableContext {
 
   get complete(): JobContext['complete'] {
     return (tx, result) => this.#complete(tx, result) as Promise<Completed>
-  }
-
-  /** A child with a name is enqueued by the first attempt that gets there. */
-  async #child(name: string, send: () => Promise<EnqueuedChild>): Promise<EnqueuedChild> {
-    let sent: EnqueuedChild | null = null
-    const id = await keeperOf(this.#held, this.#scope).child(name, async () => {
-      sent = await send()
-      return sent.id
-    })
-    if (sent !== null) return sent
-    const { holdfast } = this
-    const state = (await holdfast.get(id))?.state ?? 'succeeded'
-    const wait: EnqueuedChild['wait'] = (options) => holdfast.wait(id, options)
-    return { id, created: false, state, wait } as EnqueuedChild
   }
 
   async #complete(tx: Queryable, returned: unknown): Promise<void> {

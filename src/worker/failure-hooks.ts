@@ -1,4 +1,4 @@
-// onRetry and onDead of a definition: called when the store has confirmed what became of a failed attempt.
+// onRetry and onDead of a definition and of a worker: called when the store has confirmed what became of a failed attempt.
 
 import type { JobDefinition, JobFailure } from '../core/definition.js'
 import { asError } from '../core/errors.js'
@@ -6,6 +6,7 @@ import type { Emit } from '../core/events.js'
 import type { JobState } from '../core/states.js'
 import type { HeldJob } from './held-job.js'
 import { RemoteEnd } from './isolation.js'
+import type { FailureHook } from './options.js'
 
 /** What an attempt failed with: what its handler threw, or what is kept of that when it ran elsewhere; null when it did not fail. */
 export function errorOf({ thrown, settled }: HeldJob): Error | null {
@@ -29,25 +30,26 @@ function asErrorQuietly(thrown: unknown, message: string): Error {
   }
 }
 
-/** Calls the hook of the job's definition for this end, if it has one. What a hook throws is reported and changes nothing. */
-export function callFailureHook(held: HeldJob, state: JobState, emit: Emit): void {
-  const { onRetry, onDead } = held.handler.definition as JobDefinition
-  const hook = state === 'dead' ? onDead : state === 'retrying' ? onRetry : null
-  if (hook === null) return
-  const report = (error: unknown) => {
-    const { id, type } = held.job
-    emit({
-      name: 'hook.failed',
-      hook: state === 'dead' ? 'onDead' : 'onRetry',
-      jobId: id,
-      jobType: type,
-      error: asErrorQuietly(error, 'unreadable'),
-    })
-  }
-  try {
-    Promise.resolve(hook(failureOf(held))).catch(report)
-  } catch (error) {
-    report(error)
+interface FailureHooks {
+  readonly onRetry: FailureHook | null
+  readonly onDead: FailureHook | null
+}
+
+/** Calls the hooks for this end: that of the job's definition, then that of its worker. What a hook throws is reported and changes nothing. */
+export function callFailureHooks(held: HeldJob, state: JobState, worker: FailureHooks, emit: Emit): void {
+  const name = state === 'dead' ? 'onDead' : state === 'retrying' ? 'onRetry' : null
+  if (name === null) return
+  for (const hook of [(held.handler.definition as JobDefinition)[name], worker[name]]) {
+    if (hook === null) continue
+    const report = (error: unknown) => {
+      const { id, type } = held.job
+      emit({ name: 'hook.failed', hook: name, jobId: id, jobType: type, error: asErrorQuietly(error, 'unreadable') })
+    }
+    try {
+      Promise.resolve(hook(failureOf(held))).catch(report)
+    } catch (error) {
+      report(error)
+    }
   }
 }
 

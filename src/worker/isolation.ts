@@ -3,7 +3,13 @@
 import type { JobContext } from '../core/definition.js'
 import type { ChildrenView } from '../core/views.js'
 import type { HeldJob } from './held-job.js'
+import type { KeeperPort } from './keeper.js'
 import type { Verdict } from './outcome.js'
+
+/** What a handler elsewhere is given by: its context here, and what a keeper there stands on. */
+export interface RemoteContext extends JobContext {
+  readonly keeping: KeeperPort
+}
 
 /** Runs handlers elsewhere. */
 export interface Isolation {
@@ -13,7 +19,7 @@ export interface Isolation {
   start(): Promise<void>
   /** Runs the handler of a job and resolves with how it ended. Never rejects. Sets `held.remote` meanwhile. Calls `onLateStart` when the handler
    *  starts after a wait, during which no timeout may fire. */
-  run(held: HeldJob, context: JobContext, onLateStart: () => void): Promise<RemoteEnd>
+  run(held: HeldJob, context: RemoteContext, onLateStart: () => void): Promise<RemoteEnd>
   /** The children it has, for those who look at workers. */
   readonly children: ChildrenView
   /** Ends everything it started. */

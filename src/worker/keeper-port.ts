@@ -2,7 +2,7 @@
 
 import { HoldfastError } from '../core/errors.js'
 import type { HeldJob } from './held-job.js'
-import { Keeper, type KeeperPort } from './keeper.js'
+import { attemptOver, Keeper, type KeeperPort, noWaitInBatch } from './keeper.js'
 import { noConnection } from './lookup.js'
 import { ParkedJob } from './outcome.js'
 import type { RunScope } from './run.js'
@@ -14,7 +14,7 @@ export function keeperOf(held: HeldJob, scope: RunScope): Keeper {
 }
 
 /** What the keeper of a job stands on. */
-function keeperPort(held: HeldJob, scope: RunScope): KeeperPort {
+export function keeperPort(held: HeldJob, scope: RunScope): KeeperPort {
   const lost = (): HoldfastError => {
     scope.onLost(held)
     return leaseLost(held)
@@ -24,13 +24,7 @@ function keeperPort(held: HeldJob, scope: RunScope): KeeperPort {
     check(what) {
       if (held.parked !== null) throw held.parked
       if (held.abortReason !== null) throw held.abortReason
-      if (held.phase === 'ended') {
-        throw new HoldfastError(
-          'wrong_state',
-          `${what} of job ${held.id} was not begun: its attempt is over; await every step before the handler returns`,
-          { details: { id: held.id } },
-        )
-      }
+      if (held.phase === 'ended') throw attemptOver(what, held.id)
     },
     async recall() {
       const recalled = await scope.store.recall(held)
@@ -51,12 +45,7 @@ function keeperPort(held: HeldJob, scope: RunScope): KeeperPort {
       await Promise.allSettled(ids.map((id) => scope.holdfast!.cancel(id, { by })))
     },
     park(until, delayMs) {
-      if (held.handler.batch !== undefined) {
-        throw new HoldfastError(
-          'unsupported',
-          `ctx.waitFor and ctx.waitForChildren cannot be used in a batch handler, which runs several jobs together: give "${held.job.type}" a handler of its own`,
-        )
-      }
+      if (held.handler.batch !== undefined) throw noWaitInBatch(held.job.type)
       held.parked ??= new ParkedJob(until, delayMs)
       throw held.parked
     },

@@ -315,6 +315,23 @@ function childFailed(job: string, name: string, { id, state, error }: ChildEnd):
   })
 }
 
+/** What a handler gets that keeps something after its attempt. */
+export function attemptOver(what: string, id: string): HoldfastError {
+  return new HoldfastError(
+    'wrong_state',
+    `${what} of job ${id} was not begun: its attempt is over; await every step before the handler returns`,
+    { details: { id } },
+  )
+}
+
+/** What a batch handler gets that wants to wait. */
+export function noWaitInBatch(type: string): HoldfastError {
+  return new HoldfastError(
+    'unsupported',
+    `ctx.waitFor and ctx.waitForChildren cannot be used in a batch handler, which runs several jobs together: give "${type}" a handler of its own`,
+  )
+}
+
 /** How a wait ended, as it is kept. */
 type WaitEnd = { readonly key: string; readonly timedOut?: false } | { readonly timedOut: true }
 

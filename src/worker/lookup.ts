@@ -1,13 +1,18 @@
-// What a handler may look up about its job: the results of the jobs it came after, and the progress of the attempt before.
+// What a handler may look up about its job: the results of the jobs it came after, the progress of the attempt before, and its children.
 
-import type { JobContext, JobDefinition } from '../core/definition.js'
+import type { ChildEnd, JobContext, JobDefinition } from '../core/definition.js'
 import { HoldfastError, invalidOption } from '../core/errors.js'
 import type { JobStore } from '../core/job-store.js'
 import { readResult } from '../core/result.js'
+import type { Ending } from '../core/views.js'
+import type { Keeper } from './keeper.js'
+
+type Connection = JobContext['holdfast']
+type EnqueuedChild = Awaited<ReturnType<Connection['enqueue']>>
 
 /** `ctx.parentResults`: one for each parent in order, read by the definitions given; null for a parent that has none. */
 export async function parentResults(
-  store: JobStore,
+  store: Pick<JobStore, 'endings'>,
   parents: readonly string[],
   jobs: JobDefinition | readonly JobDefinition[] | undefined,
 ): Promise<readonly unknown[]> {
@@ -23,6 +28,21 @@ export async function parentResults(
       return job === undefined ? stored : readResult(job, stored)
     }),
   )
+}
+
+/** `ctx.parentEnds`: how each of the jobs ended that it came after. */
+export async function parentEnds(
+  store: Pick<JobStore, 'endings'>,
+  parents: readonly string[],
+): Promise<readonly (ChildEnd | null)[]> {
+  if (parents.length === 0) return []
+  const ends = new Map((await store.endings(parents)).map((ending) => [ending.id, endOf(ending)]))
+  return parents.map((id) => ends.get(id) ?? null)
+}
+
+/** An ending as handlers get it. */
+function endOf({ id, state, result, error }: Ending): ChildEnd {
+  return { id, state, result: result === null ? null : JSON.parse(result), error }
 }
 
 function definitionsFor(
@@ -48,6 +68,24 @@ export async function lastProgress(
 ): Promise<unknown> {
   if (attempt === 1) return null
   return (await store.get(id))?.progress ?? null
+}
+
+/** `ctx.enqueue` of a child with a name: the first attempt that gets there enqueues it. */
+export async function enqueueChild(
+  keeper: Keeper,
+  holdfast: Pick<Connection, 'get' | 'wait'>,
+  name: string,
+  send: () => Promise<EnqueuedChild>,
+): Promise<EnqueuedChild> {
+  let sent: EnqueuedChild | null = null
+  const id = await keeper.child(name, async () => {
+    sent = await send()
+    return sent.id
+  })
+  if (sent !== null) return sent
+  const state = (await holdfast.get(id))?.state ?? 'succeeded'
+  const wait: EnqueuedChild['wait'] = (options) => holdfast.wait(id, options)
+  return { id, created: false, state, wait } as EnqueuedChild
 }
 
 /** What a handler gets that asks for its connection where it has none. */

@@ -2,7 +2,7 @@
 // milliseconds.
 
 import { checkKeys, checkName, checkWhole } from '../core/check.js'
-import type { Handler } from '../core/definition.js'
+import type { Handler, JobFailure } from '../core/definition.js'
 import { type Duration, durationMs, showMs } from '../core/duration.js'
 import { HoldfastError, show } from '../core/errors.js'
 import { BATCH_MAX } from '../core/job-store.js'
@@ -37,6 +37,10 @@ export interface WorkerOptions {
   readonly pollMax?: Duration
   /** What the worker's id begins with. Default the name of the host. */
   readonly name?: string
+  /** Called for each attempt of its jobs that failed and will be retried, and for each job that it left dead, whatever its type: after the hooks
+   *  of the definition, and as those are. Default null: nobody. */
+  readonly onRetry?: ((failure: JobFailure) => unknown) | null
+  readonly onDead?: ((failure: JobFailure) => unknown) | null
 }
 
 /** A worker's settings, complete. */
@@ -54,7 +58,11 @@ export interface WorkerSettings {
   readonly pollMinMs: number
   readonly pollMaxMs: number
   readonly name: string | null
+  readonly onRetry: FailureHook | null
+  readonly onDead: FailureHook | null
 }
+
+export type FailureHook = (failure: JobFailure) => unknown
 
 const WORKER_DEFAULTS = {
   concurrency: 10,
@@ -84,6 +92,8 @@ const KNOWN = [
   'pollMin',
   'pollMax',
   'name',
+  'onRetry',
+  'onDead',
 ]
 
 /** Checks a worker's options and fills in what is left out. */
@@ -118,7 +128,14 @@ export function resolveWorkerOptions(options: WorkerOptions): WorkerSettings {
       maxMs: POLL_MS_MAX,
     }),
     name: options.name === undefined ? null : checkName('name', options.name),
+    onRetry: checkHook('onRetry', options.onRetry ?? null),
+    onDead: checkHook('onDead', options.onDead ?? null),
   }
+}
+
+function checkHook(name: string, hook: unknown): FailureHook | null {
+  if (hook === null || typeof hook === 'function') return hook as FailureHook | null
+  throw new HoldfastError('invalid_option', `${name} must be a function, got ${show(hook)}`)
 }
 
 /** How long a drain may take: a duration, or null for ever. */

@@ -37,7 +37,7 @@ import { CancelHints } from './cancel-hints.js'
 import { confirmCompletion } from './completion.js'
 import { ownHandlerError } from './current-job.js'
 import { Deadlines } from './deadlines.js'
-import { callFailureHook, errorOf } from './failure-hooks.js'
+import { callFailureHooks, errorOf } from './failure-hooks.js'
 import { Fetcher } from './fetcher.js'
 import { Heartbeat } from './heartbeat.js'
 import type { HeldJob } from './held-job.js'
@@ -389,7 +389,9 @@ export class Worker {
     this.#count(held, state)
     const delayMs = 'delayMs' in settlement && state === settlement.state ? settlement.delayMs : null
     if (delayMs !== null) this.#deps.onDueIn?.(delayMs)
-    if (held.settled!.error !== null || state === 'dead') callFailureHook(held, state, this.#deps.emit)
+    if (held.settled!.error !== null || state === 'dead') {
+      callFailureHooks(held, state, this.#settings, this.#deps.emit)
+    }
     if (!this.#deps.hasListeners()) return
     const reason = state === 'dead' && 'reason' in settlement ? settlement.reason : null
     const error = errorOf(held)

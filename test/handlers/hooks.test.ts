@@ -91,6 +91,35 @@ onStores(['memory', 'PostgreSQL', 'Redis'], (queue) => {
     await expect.poll(() => states).toEqual(['dead'])
   })
 
+  test('a worker has hooks for the failures of all its jobs, called after those of a definition', async () => {
+    const { holdfast } = queue()
+    const calls: string[] = []
+    const own = defineJob<null>('own_hook', { onDead: () => calls.push('definition') })
+    const drop = own.handle(() => {
+      throw new DropJob('no')
+    })
+    const decline = charge.handle(() => {
+      throw new CardError('declined')
+    })
+    const worker = holdfast.worker({
+      handlers: [drop, decline],
+      onRetry: ({ type, attempt }) => calls.push(`${type} is retried after attempt ${attempt}`),
+      onDead: ({ type, reason, payload }) => calls.push(`${type} is dead: ${reason} ${JSON.stringify(payload)}`),
+    })
+    await worker.start()
+
+    await failure((await holdfast.enqueue(own, null)).wait())
+    await failure((await holdfast.enqueue(charge, { order: 7 })).wait())
+    await worker.stop()
+
+    expect(calls).toEqual([
+      'definition',
+      'own_hook is dead: dropped null',
+      'charge is retried after attempt 1',
+      'charge is dead: attempts {"order":7}',
+    ])
+  })
+
   test('a hook that throws changes nothing and is reported', async () => {
     const { holdfast, working } = queue()
     const reports: EventNamed<'hook.failed'>[] = []
@@ -233,6 +262,8 @@ describe('use', () => {
     expect(() => holdfast.on('job.died' as never, () => {})).toThrow(/name of an event.*"job.died"/)
     expect(() => holdfast.on('job.dead', undefined as never)).toThrow(/listener must be a function/)
     expect(() => defineJob('x', { onDead: 'page me' as never })).toThrow(/onDead of "x" must be a function/)
+    const handlers = [charge.handle(() => {})]
+    expect(() => holdfast.worker({ handlers, onDead: 'page me' as never })).toThrow(/onDead must be a function/)
     await holdfast.close()
   })
 })

@@ -29,6 +29,8 @@ export interface Line {
   readonly attempt?: number
   readonly fence?: number
   readonly code?: string
+  /** What a step returned. */
+  readonly value?: unknown
   /** A process that the handler started. */
   readonly child?: number
 }
