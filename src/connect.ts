@@ -3,9 +3,9 @@
 
 import { checkBoolean, checkKeys, checkText } from './core/check.js'
 import { checkDurability, type Durability } from './core/durability.js'
+import type { Duration } from './core/duration.js'
 import { HoldfastError, invalidOption, show } from './core/errors.js'
 import { given } from './core/given.js'
-import { type Duration } from './core/duration.js'
 import type { Logger } from './core/logger.js'
 import type { Clock } from './core/ports.js'
 import { serversOf } from './core/server-list.js'
@@ -22,9 +22,10 @@ import type { PasswordOption, TlsOptions, UserPool } from './stores/postgres/acc
 import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
 import type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
 import { readAddresses } from './stores/redis/addresses.js'
-import type { RedisStore, Durability as RedisDurability } from './stores/redis/index.js'
+import type { Durability as RedisDurability, RedisStore } from './stores/redis/index.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
+const GIVEN = 'the URL given to connect()'
 
 /** What holds for a connection and the store it opens. */
 export interface ConnectOptions extends HoldfastOptions {
@@ -116,7 +117,7 @@ export async function connect(
   const chosen = pool === undefined ? chooseUrl(url) : { pool }
   const store = await openStore(chosen, {
     ...{ schema, migrate, hosts, durability, failoverMemory, embedded, ssl, password, connections },
-    ...{ outbox: chosenOutbox(outbox, url), outboxKeep, retentionMs },
+    ...{ outbox: chosenOutbox(outbox, chosen), outboxKeep, retentionMs },
     ...{ clock: ports.clock, logger },
   })
   try {
@@ -127,9 +128,13 @@ export async function connect(
   }
 }
 
-/** The outbox that was given, or that of the environment for a URL of the environment. */
-function chosenOutbox(outbox: unknown, url: string | undefined): string | undefined {
-  const value = outbox ?? (url === undefined ? process.env.HOLDFAST_OUTBOX || undefined : undefined)
+/** The outbox that was given, or that of the environment for a Redis of the environment. */
+function chosenOutbox(
+  outbox: unknown,
+  { url, source }: Partial<ChosenUrl> & { readonly pool?: UserPool },
+): string | undefined {
+  const isOfEnvironment = source !== GIVEN && typeof url === 'string' && /^rediss?[+:]/.test(url)
+  const value = outbox ?? (isOfEnvironment ? process.env.HOLDFAST_OUTBOX || undefined : undefined)
   if (value === undefined) return undefined
   if (typeof value === 'string' && /^postgres(ql)?:/.test(value)) return value
   throw invalidOption('outbox must be a URL such as postgres://user:password@host/database', value)
@@ -142,7 +147,7 @@ interface ChosenUrl {
 }
 
 function chooseUrl(url: string | undefined): ChosenUrl {
-  if (url !== undefined) return { url, source: 'the URL given to connect()' }
+  if (url !== undefined) return { url, source: GIVEN }
   for (const source of ['HOLDFAST_URL', 'DATABASE_URL']) {
     const value = process.env[source]
     if (value) return { url: value, source: `the URL in ${source}` }
@@ -196,7 +201,10 @@ async function openStore(target: ChosenUrl | { readonly pool: UserPool }, option
       const read = readAddresses(url)
       if ('why' in read) throw invalidUrl(source, url, read.why)
       const { redisStore } = await import('./stores/redis/index.js')
-      const store = await redisStore(url, { migrate, ...given({ durability: durability as RedisDurability | undefined }) })
+      const store = await redisStore(url, {
+        migrate,
+        ...given({ durability: durability as RedisDurability | undefined }),
+      })
       return options.outbox === undefined ? store : openOutbox(store, options.outbox, options)
     }
     default:

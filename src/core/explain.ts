@@ -107,10 +107,14 @@ function inOutbox({ outcome, since, why, holder }: OutboxView, nowMs: number): F
   switch (outcome) {
     case 'waiting': {
       const held = why === null ? '' : `; the last time it was not taken: ${why}`
-      return finding('in_outbox', `it was committed to the outbox ${ago(since, nowMs)} and is not in Redis yet${held}`, {
-        facts,
-        next: ['a process with upkeep and this outbox sends it: see that one runs, and that it reaches Redis'],
-      })
+      return finding(
+        'in_outbox',
+        `it was committed to the outbox ${ago(since, nowMs)} and is not in Redis yet${held}`,
+        {
+          facts,
+          next: ['a process with upkeep and this outbox sends it: see that one runs, and that it reaches Redis'],
+        },
+      )
     }
     case 'deduplicated':
       return finding('not_sent', `it was not created, because job ${holder} has its idempotency key`, { facts })

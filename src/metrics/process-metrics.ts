@@ -169,9 +169,11 @@ function makeMetrics(registry: Registry) {
     failures: counter('store_failures_total', 'Calls of the store that failed.', ['during']),
     timelines: counter('store_timeline_changes_total', 'Failovers of the store that this process went through.'),
     saidAgain: counter('store_said_again_total', 'What a failover had lost and this process said again.', ['what']),
-    outboxSent: counter('outbox_sent_total', 'Jobs of the outbox that this process sent, first or again after a failover.', [
-      'again',
-    ]),
+    outboxSent: counter(
+      'outbox_sent_total',
+      'Jobs of the outbox that this process sent, first or again after a failover.',
+      ['again'],
+    ),
     outboxFates: counter('outbox_unsent_total', 'What was not created or settled, by the reason.', ['outcome']),
     endedChildren: counter('children_ended_total', 'Children that ran handlers and ended, by the reason.', [
       'isolate',

@@ -168,7 +168,10 @@ function makeGauges(registry: Registry) {
     ),
     roundTrip: gauge('store_round_trip_seconds', 'How long the store took to say its time.'),
     outboxUp: gauge('outbox_up', '1 when PostgreSQL answered the last time the outbox was asked.'),
-    outboxWaiting: gauge('outbox_waiting', 'Rows of the outbox that are committed and not sent; at most 20,000 are counted.'),
+    outboxWaiting: gauge(
+      'outbox_waiting',
+      'Rows of the outbox that are committed and not sent; at most 20,000 are counted.',
+    ),
     outboxOldest: gauge('outbox_oldest_seconds', 'How long the oldest of them has waited; 0 without one.'),
     outboxRefused: gauge('outbox_refused', 'Jobs of the last seven days that could never be created; at most 1,000.'),
     bytes: gauge('database_bytes', 'Size of the database.'),

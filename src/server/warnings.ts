@@ -229,7 +229,13 @@ function* ofOutbox({ isReachable, waiting, isExact, oldestMs, refused }: OutboxH
   }
   if (refused > 0) {
     const text = `${readable(refused)} ${refused === 1 ? 'job' : 'jobs'} of the outbox could never be created in the last seven days`
-    yield { code: 'outbox_refused', level: 'warning', text, queue: null, next: 'holdfast audit --action outbox_refused' }
+    yield {
+      code: 'outbox_refused',
+      level: 'warning',
+      text,
+      queue: null,
+      next: 'holdfast audit --action outbox_refused',
+    }
   }
 }
 

@@ -2,6 +2,7 @@ import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { checksOf, durabilityOf } from '../../src/cli/doctor/checks.js'
 import type { Facts } from '../../src/cli/doctor/inspect.js'
+import { checkOutbox } from '../../src/cli/doctor/redis-checks.js'
 import { defineJob } from '../../src/client/define-job.js'
 import type { Horizon, PostgresHealth } from '../../src/core/operating.js'
 import { openTestStore } from './store.js'
@@ -161,6 +162,24 @@ describe('the checks', () => {
 
     expect(check).toMatchObject({ level })
     expect(check!.fix.join('\n')).toContain(fix)
+  })
+
+  test('an outbox is a warning when its rows wait for long, and fails when PostgreSQL is away', () => {
+    const calm = {
+      isReachable: true,
+      schema: 'holdfast',
+      waiting: 3,
+      isExact: true,
+      oldestMs: 800,
+      refused: 0,
+      roundTripMs: 1,
+    }
+
+    const levels = [{}, { oldestMs: 40_000 }, { oldestMs: 400_000 }, { refused: 1 }, { isReachable: false }].map(
+      (changes) => checkOutbox({ ...calm, ...changes }).level,
+    )
+
+    expect(levels).toEqual(['ok', 'warning', 'failed', 'warning', 'failed'])
   })
 
   test.each([

@@ -50,6 +50,21 @@ function explain(job: Partial<JobView>, changes: Partial<Standing> = {}) {
 const codes = ({ reasons }: ReturnType<typeof explain>) => reasons.map(({ code }) => code)
 
 describe('explainJob', () => {
+  test('a job that is in the outbox alone says where it is, and why it is not taken', () => {
+    const since = ago(65_000)
+
+    const waiting = explain({}, { outbox: { outcome: 'waiting', since, why: 'queue "email" is full', holder: null } })
+    const held = explain(
+      { state: 'cancelled' },
+      { outbox: { outcome: 'deduplicated', since, why: null, holder: 'other' } },
+    )
+
+    expect(codes(waiting)).toEqual(['in_outbox'])
+    expect(waiting.summary).toContain('is not in Redis yet; the last time it was not taken: queue "email" is full')
+    expect(codes(held)).toEqual(['not_sent'])
+    expect(held.summary).toContain('job other has its idempotency key')
+  })
+
   test('a ready job with nothing before it is next', () => {
     const answer = explain({})
 

@@ -5,6 +5,7 @@ import type { Health } from '../../src/client/look.js'
 import type { ScheduleStatus } from '../../src/client/schedules.js'
 import type { BreakerView, LimitView, StoppedGroup } from '../../src/core/flow/views.js'
 import type { PostgresHealth, QueueOverview } from '../../src/core/operating.js'
+import type { OutboxHealth } from '../../src/core/outbox.js'
 import type { WorkerView } from '../../src/core/views.js'
 import type { Warning } from '../../src/server/schemas/operating.js'
 import { warningsOf } from '../../src/server/warnings.js'
@@ -178,4 +179,22 @@ test('stopped groups are reported once for each queue, a few of them by name', (
     ['group_stopped', 'orders', 'groups "a", "b", "c" and 2 more of orders stopped because a job died'],
     ['group_stopped', 'mail', 'group "x\\"y" of mail stopped because a job died'],
   ])
+})
+
+test('an outbox is reported when it is away, when its rows wait for long, and when it refused jobs', () => {
+  const calm = {
+    isReachable: true,
+    schema: 'holdfast',
+    waiting: 3,
+    isExact: true,
+    oldestMs: 800,
+    refused: 0,
+    roundTripMs: 1,
+  }
+  const codesOf = (outbox: Partial<OutboxHealth>) => codes({ health: { ...health(), outbox: { ...calm, ...outbox } } })
+
+  expect(codesOf({})).toEqual([])
+  expect(codesOf({ oldestMs: 40_000 })).toEqual(['warning outbox_waiting'])
+  expect(codesOf({ refused: 2 })).toEqual(['warning outbox_refused'])
+  expect(codesOf({ isReachable: false })).toEqual(['error outbox_away'])
 })

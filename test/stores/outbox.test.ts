@@ -134,6 +134,22 @@ describe('a transaction', () => {
     client.release()
   })
 
+  test('through an adapter of another library is the same, and refused outside of one', async () => {
+    const holdfast = await connectHere()
+    // It gives rows as arrays, and does not tell whether it is in a transaction.
+    const adapt = (client: pg.ClientBase) => ({
+      query: (text: string, values: unknown[]) => client.query({ text, values, rowMode: 'array' }),
+    })
+
+    const job = await inTransaction((tx) => holdfast.enqueue(email, {}, { tx: adapt(tx) }))
+    const client = await pool.connect()
+    const refused = holdfast.enqueue(email, {}, { tx: adapt(client) })
+
+    await expect(refused).rejects.toMatchObject({ code: 'invalid_option' })
+    client.release()
+    await until(() => isInStore(holdfast, job.id))
+  })
+
   test('without an outbox is refused with the words that name one', async () => {
     const holdfast = await connect(server.url)
     open.push(holdfast)
@@ -153,7 +169,9 @@ describe('an outbox', () => {
 
   test('is refused for a store that needs none', async () => {
     await expect(connect('memory:', { outbox: testServerUrl() })).rejects.toMatchObject({ code: 'invalid_option' })
-    await expect(connect(testServerUrl(), { outbox: testServerUrl() })).rejects.toMatchObject({ code: 'invalid_option' })
+    await expect(connect(testServerUrl(), { outbox: testServerUrl() })).rejects.toMatchObject({
+      code: 'invalid_option',
+    })
   })
 
   test('is made by any number of processes that connect at the same moment', async () => {
@@ -209,7 +227,10 @@ describe('what Redis says to a row', () => {
     const job = await inTransaction((tx) => holdfast.enqueue(email, {}, { tx, after: nobody }))
 
     await until(async () => events.some(({ name }) => name === 'outbox.refused'))
-    expect((await holdfast.get(job.id))?.outbox).toMatchObject({ outcome: 'refused', why: expect.stringContaining(nobody) })
+    expect((await holdfast.get(job.id))?.outbox).toMatchObject({
+      outcome: 'refused',
+      why: expect.stringContaining(nobody),
+    })
     await until(async () => (await holdfast.audit({ action: 'outbox_refused' })).entries.length === 1)
     await expect(holdfast.wait(job.id, { timeout: '5s' })).rejects.toMatchObject({ code: 'job_cancelled' })
     expect((await holdfast.health()).outbox?.refused).toBe(1)

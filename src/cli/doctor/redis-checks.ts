@@ -44,9 +44,13 @@ export function checkOutbox({ isReachable, schema, waiting, isExact, oldestMs, r
   const text = `${many} waiting, the oldest for ${Math.round(oldestMs / 1_000)} s, in schema "${schema}"`
   if (oldestMs > OUTBOX_WARN_MS) {
     const found = oldestMs > OUTBOX_FAILED_MS ? failed : warning
-    return found(`${text}: a process with upkeep and this outbox must run, and reach Redis`, 'holdfast worker ./jobs.js')
+    return found(
+      `${text}: a process with upkeep and this outbox must run, and reach Redis`,
+      'holdfast worker ./jobs.js',
+    )
   }
-  if (refused > 0) return warning(`${text}; ${refused} refused in the last 7 days`, 'holdfast audit --action outbox_refused')
+  if (refused > 0)
+    return warning(`${text}; ${refused} refused in the last 7 days`, 'holdfast audit --action outbox_refused')
   return ok(text)
 }
 

@@ -7,7 +7,7 @@ import { WakeReceiver } from '../postgres/wake-receiver.js'
 /** When a transaction that has just enqueued may have committed. Later ones are found within a second. */
 const AFTER_TRANSACTION_MS = [25, 250, 1_000]
 
-export interface BellOptions {
+interface BellOptions {
   readonly channel: string
   /** Opens a connection that hears others, or null where there can be none. */
   readonly open: (() => Lane) | null
@@ -102,4 +102,3 @@ export class Bell {
     await Promise.all([this.#receiver?.close(), this.#ringing])
   }
 }
-

@@ -8,6 +8,8 @@ import { type Completions, cannotKnow } from './completions.js'
 
 /** When jobs are claimed again of which it could not be known whether they were completed. */
 const GIVEN_BACK_MS = 5_000
+/** No job has this id. */
+const NOBODY = '00000000-0000-7000-8000-000000000000'
 
 export class ClaimGuard {
   readonly #store: JobStore
@@ -25,12 +27,12 @@ export class ClaimGuard {
   /** The claim without the jobs that were completed, which are settled. Raises `store_unavailable` when that cannot be known. */
   async claim(claiming: () => Promise<Claim>): Promise<Claim> {
     // Nothing is claimed while it would have to be given back.
-    if (this.#isBlind) await this.#look([])
+    if (this.#isBlind) await this.#look([NOBODY])
     const claim = await claiming()
     if (claim.jobs.length === 0 || !(await this.#completions.isUsed())) return claim
     let done: ReadonlyMap<string, SettledJob>
     try {
-      done = await this.#look(claim.jobs)
+      done = await this.#look(claim.jobs.map(({ id }) => id))
     } catch (error) {
       await this.#store.settle(claim.jobs.map(givenBack))
       throw error
@@ -39,14 +41,15 @@ export class ClaimGuard {
     const settled = claim.jobs.flatMap((job) => (done.has(job.id) ? [{ ...done.get(job.id)!, fence: job.fence }] : []))
     await this.#store.settle(settled)
     for (const { id, type, queue } of claim.jobs) {
-      if (done.has(id)) this.#emit({ name: 'job.settled', id, type, queue, state: 'succeeded', reason: null, delayMs: null })
+      if (done.has(id))
+        this.#emit({ name: 'job.settled', id, type, queue, state: 'succeeded', reason: null, delayMs: null })
     }
     return { ...claim, jobs: claim.jobs.filter(({ id }) => !done.has(id)) }
   }
 
-  async #look(jobs: readonly ClaimedJob[]): Promise<ReadonlyMap<string, SettledJob>> {
+  async #look(ids: readonly string[]): Promise<ReadonlyMap<string, SettledJob>> {
     try {
-      const done = await this.#completions.find(jobs.map(({ id }) => id))
+      const done = await this.#completions.find(ids)
       this.#isBlind = false
       return done
     } catch (error) {

@@ -142,11 +142,7 @@ export class Completions {
   }
 
   /** The store's `settle`, for those who would end leases that handlers may have completed: rescue, and the worker when a handler has failed. */
-  async settle(
-    store: JobStore,
-    jobs: readonly SettledJob[],
-    onlyExpired: boolean,
-  ): Promise<readonly SettleResult[]> {
+  async settle(store: JobStore, jobs: readonly SettledJob[], onlyExpired: boolean): Promise<readonly SettleResult[]> {
     const doubtful = onlyExpired
       ? (await this.isUsed())
         ? jobs

@@ -141,7 +141,9 @@ async function parentsOf(send: Send, rows: readonly SentRow[]): Promise<Readonly
   const ids = [...new Set(rows.flatMap(({ job }) => job.after))]
   if (ids.length === 0) return new Map()
   const found = await send(PARENTS, [plainArrayOf(ids)])
-  return new Map(found.map(([id, outcome, holder]) => [id!, { outcome: outcome as ParentRow['outcome'], holder: holder ?? null }]))
+  return new Map(
+    found.map(([id, outcome, holder]) => [id!, { outcome: outcome as ParentRow['outcome'], holder: holder ?? null }]),
+  )
 }
 
 /** Sends what can be sent now, and says what becomes of each row. */

@@ -16,10 +16,12 @@ const BATCHES_MAX = 20
 /** How long a look for other servers of Redis is good while nothing waits. */
 const LOOK_MS = 1_000
 const DROPPED_MAX = 1_000
+/** How often old rows are dropped, at most. */
+const DROP_MS = 10_000
 /** For how long refused jobs can be looked at. */
 const REFUSED_MS = 7 * 86_400_000
 
-export interface DispatcherDeps {
+interface DispatcherDeps {
   readonly db: Database
   readonly store: RedisStore
   /** How long rows stay after they were sent. */
@@ -77,6 +79,7 @@ DELETE FROM :schema.outbox
 export class Dispatcher {
   readonly #deps: DispatcherDeps
   readonly #lookedMs = new Map<number, number>()
+  readonly #droppedMs = new Map<number, number>()
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps
@@ -102,7 +105,7 @@ export class Dispatcher {
   }
 
   async #stepOf(part: number): Promise<OutboxStep> {
-    const { db, store, emit, keepMs, retentionMs } = this.#deps
+    const { db, store, emit, retentionMs } = this.#deps
     const epoch = await store.epochOf(part)
     await noteEpoch(db, part, epoch, emit)
     this.#lookedMs.set(part, performance.now())
@@ -114,10 +117,18 @@ export class Dispatcher {
       isDone = batch.rows.length === 0
     }
     const completions = await sendCompletions({ db, store, part, epoch, knownMs: retentionMs }, emit)
+    await this.#drop(part)
+    return { sent: sent + completions.sent, isDone: isDone && completions.isDone }
+  }
+
+  async #drop(part: number): Promise<void> {
+    const { db, keepMs, retentionMs } = this.#deps
+    const nowMs = performance.now()
+    if (nowMs - (this.#droppedMs.get(part) ?? Number.NEGATIVE_INFINITY) < Math.min(DROP_MS, keepMs)) return
+    this.#droppedMs.set(part, nowMs)
     await db.send('upkeep', DROP, [part, keepMs, retentionMs])
     await db.send('upkeep', DROP_REFUSED, [part])
     await dropCompletions(db, { part, keepMs, knownMs: retentionMs })
-    return { sent: sent + completions.sent, isDone: isDone && completions.isDone }
   }
 
   /** Reports what became of the rows, and answers how many the store has taken. */

@@ -62,7 +62,8 @@ export function fateOfAnswer(row: SentRow, answer: Enqueued, parents: ReadonlyMa
 
 function fateOfOrphan(row: SentRow, parent: string, known: ParentRow | undefined): Fate {
   const mayCome = known !== undefined && known.outcome !== 'refused' && known.outcome !== 'cancelled'
-  if (mayCome && row.tries < ORPHAN_TRIES_MAX) return waits(`it comes after job ${parent}, which is not there yet`, WAIT_MS)
+  if (mayCome && row.tries < ORPHAN_TRIES_MAX)
+    return waits(`it comes after job ${parent}, which is not there yet`, WAIT_MS)
   const became = known === undefined || mayCome ? 'does not exist' : `was ${known.outcome}`
   return done('refused', null, `it comes after job ${parent}, which ${became}`)
 }

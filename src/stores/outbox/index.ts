@@ -22,7 +22,7 @@ import { Dispatcher } from './dispatcher.js'
 import { composeOutbox } from './store.js'
 import { MIGRATIONS_TABLE, OUTBOX_MIGRATIONS } from './tables.js'
 
-export interface OutboxOptions extends AccessOptions {
+interface OutboxOptions extends AccessOptions {
   /** The PostgreSQL schema of its tables, made when it is missing. Default 'holdfast'. One schema belongs to one store on Redis. */
   readonly schema?: string
   /** Whether to make its tables where there are none. Default true. With false that raises `schema_missing`. */
@@ -109,7 +109,8 @@ async function prepare(lane: StatementLane, { schema, mayMigrate, onWait, deadli
       await migrate(lane, schema, { migrations: OUTBOX_MIGRATIONS, table: MIGRATIONS_TABLE, onWait })
       return
     }
-    const run = (sql: string, values: readonly unknown[] = []) => lane.query({ name: '', text: sql, values }, deadlineMs)
+    const run = (sql: string, values: readonly unknown[] = []) =>
+      lane.query({ name: '', text: sql, values }, deadlineMs)
     const applied = await readApplied(run, schema, OUTBOX_MIGRATIONS, MIGRATIONS_TABLE)
     if (OUTBOX_MIGRATIONS.every(({ number }) => applied.has(number))) return
     throw new HoldfastError(

@@ -49,7 +49,7 @@ SELECT outbox.id::text, outbox.job, (extract(epoch FROM outbox.created_at) * 100
 )
 
 /** A job that is in the outbox alone. */
-export interface FoundRow {
+interface FoundRow {
   readonly job: NewJob
   readonly createdAt: Date
   readonly outbox: OutboxView

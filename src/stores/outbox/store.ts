@@ -15,7 +15,7 @@ import { Followed } from './followed.js'
 import { healthOf } from './health.js'
 import { cancelRows, findRows, viewOfRow, writeRows } from './rows.js'
 
-export interface OutboxParts {
+interface OutboxParts {
   readonly store: RedisStore
   readonly db: Database
   readonly bell: Bell
@@ -99,7 +99,9 @@ export function composeOutbox(parts: OutboxParts): Store {
       const cancelled = await cancelRows(db, missing, by)
       // Some may have been sent while this waited for their rows.
       const rest = missing.filter((id) => !cancelled.has(id))
-      const again = new Map((rest.length === 0 ? [] : await inner.cancel(rest, by)).map((answer) => [answer.id, answer]))
+      const again = new Map(
+        (rest.length === 0 ? [] : await inner.cancel(rest, by)).map((answer) => [answer.id, answer]),
+      )
       return answers.map((answer) => {
         if (cancelled.has(answer.id)) return { id: answer.id, result: 'cancelled' }
         return again.get(answer.id) ?? answer

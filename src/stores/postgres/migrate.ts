@@ -217,12 +217,7 @@ SELECT pg_index.indisvalid, progress.pid
  WHERE pg_index.indexrelid = to_regclass($1)`
 
 /** Builds an index outside a transaction; resolves with false while another process builds it. */
-async function applyConcurrently(
-  lane: StatementLane,
-  run: Run,
-  place: Place,
-  migration: Migration,
-): Promise<boolean> {
+async function applyConcurrently(lane: StatementLane, run: Run, place: Place, migration: Migration): Promise<boolean> {
   const { schema } = place
   const name = /CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON/.exec(migration.sql)?.[1]
   if (name === undefined) {
