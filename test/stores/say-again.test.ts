@@ -3,8 +3,9 @@
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { NewJob, SettledJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
-import type { Database } from '../../src/stores/postgres/database.js'
+import { Database } from '../../src/stores/postgres/database.js'
 import type { FiredTicks, RememberedLease } from '../../src/stores/postgres/failover-memory.js'
+import { LaneGroup } from '../../src/stores/postgres/lane-group.js'
 import { newSweep, promote } from '../../src/stores/postgres/promote.js'
 import { enqueueAgain, leaseAgain, ticksAgain } from '../../src/stores/postgres/say-again.js'
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.js'
@@ -321,6 +322,19 @@ test('a child whose parent another process knows waits for it', async () => {
   expect((await sayAll(child)).left).toEqual([])
 
   expect(await stateOf(child)).toBe('blocked')
+})
+
+test('while others have still to speak, a claim that waited for a connection is refused, and a settlement is not', async () => {
+  const group = new LaneGroup()
+  group.isHeld = (until) => until === 'said by all'
+  const settings = async () => ({ connectionString: url })
+  const peer = new Database({ settings, schema, clock: null, connectMs: 10_000, deadlineMs: 10_000, group })
+  const any = { name: '', sql: 'SELECT 1' }
+
+  await expect(peer.send('claim', any, [])).rejects.toMatchObject({ code: 'store_unavailable', retryable: true })
+  expect(await peer.send('settle', any, [])).toHaveLength(1)
+
+  await peer.close()
 })
 
 /** Promotes in a transaction that stays open until it is told to commit. */
