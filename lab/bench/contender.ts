@@ -14,6 +14,10 @@ export type Feature =
   | 'results'
   /** A failed job is run again immediately. */
   | 'retries'
+  /** Finished jobs are kept. */
+  | 'history'
+  /** A backlog of a million jobs. */
+  | 'depth'
 
 /** One queue, opened in a process of its own. */
 export interface Contender {

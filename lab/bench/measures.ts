@@ -1,7 +1,8 @@
 // The measures, each written once against a contender.
 
 import type { Contender, Feature, Servers } from './contender.js'
-import { drain, drainTogether, drainWith } from './drains.js'
+import { drain, drainDepth, drainTogether, drainWith } from './drains.js'
+import { memory } from './memory.js'
 import { PAYLOAD } from './payloads.js'
 import { percentile } from './statistics.js'
 
@@ -15,6 +16,9 @@ export interface Measured {
   readonly max?: number
   /** Processor time of further processes that took part, in microseconds. */
   readonly othersCpuUs?: number
+  /** Memory of the server for each job, in bytes: while it waits, and when it has finished and is kept. */
+  readonly waitingBytes?: number
+  readonly finishedBytes?: number
 }
 
 export interface Scale {
@@ -22,6 +26,8 @@ export interface Scale {
   readonly seconds: number
   /** How many jobs are drained; a contender may drain a share of it. */
   readonly drainJobs: number
+  /** A short backlog and a deep one, whose speeds are compared. */
+  readonly depths: { readonly short: number; readonly deep: number }
   readonly latencySamples: number
 }
 
@@ -37,6 +43,8 @@ export interface Stage {
 export interface Measure {
   /** The feature it needs, which not every contender has. */
   readonly feature: Feature | null
+  /** The store that it is for; all where this is absent. */
+  readonly store?: 'redis'
   run(stage: Stage): Promise<Measured>
 }
 
@@ -167,4 +175,7 @@ export const MEASURES: Readonly<Record<string, Measure>> = {
   'both concurrently': plain(both),
   'enqueue to start, idle': plain(idle),
   'enqueue to start, 1,000/s': plain(loaded),
+  'drain of 60,000': { feature: 'depth', store: 'redis', run: drainDepth('short') },
+  'drain of a million': { feature: 'depth', store: 'redis', run: drainDepth('deep') },
+  memory: { feature: 'history', store: 'redis', run: memory },
 }

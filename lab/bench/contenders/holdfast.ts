@@ -6,25 +6,29 @@ import type { Contender, ContenderModule } from '../contender.js'
 
 export const holdfast: ContenderModule = moduleWith({})
 
+/** The same on Redis. */
+export const holdfastRedis: ContenderModule = moduleWith({}, 'redis')
+
 /** Remembers what was accepted, for a failover. */
 export const holdfastMemory: ContenderModule = moduleWith({ failoverMemory: true })
 
 /** Forgets it immediately. */
 export const holdfastForgetful: ContenderModule = moduleWith({ failoverMemory: false })
 
-function moduleWith(options: ConnectOptions): ContenderModule {
+function moduleWith(options: ConnectOptions, store: 'postgres' | 'redis' = 'postgres'): ContenderModule {
   return {
     note: {
-      name: 'holdfast',
-      store: 'postgres',
+      name: store === 'redis' ? 'holdfast on Redis' : 'holdfast',
+      store,
       version: VERSION,
       settings: 'defaults; worker: 64 slots; failed jobs retried without a wait',
       lacks: '–',
     },
     drainShare: () => 1,
     cannot: {},
-    async open({ postgresUrl }, feature): Promise<Contender> {
-      const client = await connect(postgresUrl, options)
+    async open({ postgresUrl, redisPort }, feature): Promise<Contender> {
+      const url = store === 'redis' ? `redis://127.0.0.1:${redisPort}` : postgresUrl
+      const client = await connect(url, options)
       const retryNow = { retry: { backoff: 'fixed', base: 0, jitter: false } } as const
       const noop = defineJob<object>('noop', feature === 'retries' ? retryNow : {})
       return {
