@@ -88,8 +88,9 @@ async function measureAll(servers: TestServers, chosen: CompareArguments, scale:
 }
 
 function isFor(measure: string, contender: string): boolean {
-  const { store } = MEASURES[measure]!
-  return store === undefined || store === CONTENDERS[contender]!.note.store
+  const { store, only } = MEASURES[measure]!
+  const isOnIt = store === undefined || store === CONTENDERS[contender]!.note.store
+  return isOnIt && (only === undefined || only.includes(contender))
 }
 
 function whyAbsent(measure: string, contender: string): string | null {

@@ -10,7 +10,9 @@ const CONNECT_MS = 5_000
 const REST_MS = 1_500
 
 /** A backlog of plain jobs, enqueued 500 at a time and drained. */
-export const memory: Measure['run'] = async ({ contender, servers: { redisPort }, scale: { drainJobs } }) => {
+export const memory: Measure['run'] = async ({ contender, servers: { redisPort }, scale: { depths } }) => {
+  // As many of every contender: what the server has for itself counts less the more there are.
+  const jobs = depths.short
   const server = await openConnection({ url: `redis://127.0.0.1:${redisPort}`, connectMs: CONNECT_MS })
   const used = async () => {
     await new Promise((resolve) => setTimeout(resolve, REST_MS))
@@ -19,14 +21,14 @@ export const memory: Measure['run'] = async ({ contender, servers: { redisPort }
   }
   try {
     const before = await used()
-    await fill(contender, drainJobs, () => PAYLOAD)
+    await fill(contender, jobs, () => PAYLOAD)
     const full = await used()
-    const measured = await drainAll(contender, drainJobs, () => undefined)
+    const measured = await drainAll(contender, jobs, () => undefined)
     const after = await used()
     return {
       ...measured,
-      waitingBytes: (full - before) / drainJobs,
-      finishedBytes: (after - before) / drainJobs,
+      waitingBytes: (full - before) / jobs,
+      finishedBytes: (after - before) / jobs,
     }
   } finally {
     server.destroy()

@@ -12,6 +12,7 @@ import { CHUNKS_LUA } from './chunks.js'
 import { CLAIM, CLAIM_LUA } from './claim.js'
 import { ENDINGS } from './endings.js'
 import { ENQUEUE } from './enqueue.js'
+import { ENQUEUE_PLAIN } from './enqueue-plain.js'
 import { EPOCH } from './epochs.js'
 import { EXPIRED } from './expired.js'
 import { EXTEND } from './extend.js'
@@ -119,6 +120,7 @@ const SHARED = [
 const OPERATIONS = [
   ...[
     ENQUEUE,
+    ENQUEUE_PLAIN,
     CLAIM_LUA,
     FLOW_CLAIM,
     CLAIM,
