@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RedisServer } from '../../lab/servers/redis.js'
+import type { ClaimedJob, SettledJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { redisStore } from '../../src/stores/redis/index.js'
 import { idAt, newJob, newJobs, QUEUE, released, succeeded } from '../../src/testing/store-suite/samples.js'
@@ -33,10 +34,12 @@ test('a call with ids below and above the highest there is writes each job once,
     const mixed = [T - 500, T - 400, T + 1, T + 2].map((ms) => newJob({ id: idAt(ms) }))
 
     const first = await store.enqueue(mixed)
-    const repeated = await store.enqueue(mixed)
     const claimed = await claimJobs(store, { limit: 10 })
+    const repeated = await store.enqueue(mixed)
 
-    expect(repeated).toEqual(first)
+    expect(first).toMatchObject(mixed.map(({ id }) => ({ id, created: true, state: 'ready' })))
+    expect(repeated).toMatchObject(mixed.map(({ id }) => ({ id, created: true, state: 'running' })))
+    expect(await claimJobs(store, { limit: 10 })).toEqual([])
     expect(claimed.slice(1).map(({ id }) => id)).toEqual(mixed.map(({ id }) => id))
     expect(claimed).toHaveLength(5)
   }))
@@ -77,7 +80,7 @@ test('a claim takes jobs that were claimed before and new ones in the order of t
   withStore(async (store) => {
     await store.enqueue(newJobs(3))
     const before = await claimJobs(store, { limit: 3 })
-    await store.settle(before.map((job) => succeededOrReleased(job, before.indexOf(job))))
+    await store.settle(before.map((job, index) => (index === 0 ? succeeded(job) : givenBack(job))))
     const fresh = newJobs(2)
     await store.enqueue(fresh)
 
@@ -85,12 +88,16 @@ test('a claim takes jobs that were claimed before and new ones in the order of t
 
     expect(claimed.map(({ id }) => id)).toEqual([before[1]!.id, before[2]!.id, fresh[0]!.id, fresh[1]!.id])
     expect(claimed[0]!.fence).toBeGreaterThan(before[1]!.fence)
-    expect(claimed.map(({ attempt, crashes }) => [attempt, crashes])).toEqual(Array(4).fill([1, 0]))
+    expect(claimed.map(({ attempt, crashes }) => [attempt, crashes])).toEqual([
+      ...[2, 2].map((attempt) => [attempt, 1]),
+      ...[1, 1].map((attempt) => [attempt, 0]),
+    ])
     expect((await store.overview()).queues.find(({ name }) => name === QUEUE)).toMatchObject({ ready: 0, running: 4 })
   }))
 
-function succeededOrReleased(job: Parameters<typeof succeeded>[0], index: number) {
-  return index === 0 ? succeeded(job) : released(job)
+/** Its attempt and a crash count. */
+function givenBack(job: ClaimedJob): SettledJob {
+  return released(job, { settlement: { state: 'ready', attempt: job.attempt, crashes: 1 } })
 }
 
 test('among simple successes the lost, the repeated and those with a result are told apart', () =>

@@ -96,21 +96,18 @@ local function claimFirst(work, queue, limit, types, worker, leaseMs, start, fre
     state = 'R', fence = fence, attempt = 1, crashes = 0, flags = '', at = work.t, reason = '-', worker = worker
   })
   local leases, untilMs = listFor(work, 'ZADD', 'leases'), text(work.t + leaseMs)
-  local removed = restarted > 0 and listFor(work, 'ZREM', line)
   for _, portion in ipairs(portions) do
     local list, n, m = listFor(work, 'HSET', 's:' .. portion.chunk), 0, #leases
     for i, id in ipairs(portion.ids) do
       if not standings[portion.places[i]] then
         list[n + 1], list[n + 2], n = id, leased, n + 2
         leases[m + 1], leases[m + 2], m = untilMs, id, m + 2
-        if removed then removed[#removed + 1] = id end
       end
     end
   end
-  if not removed then
-    removed = listFor(work, 'ZREMRANGEBYRANK', line)
-    removed[1], removed[2] = '0', text(#ids - 1)
-  end
+  -- Those that were claimed before are among them.
+  local ranks = listFor(work, 'ZREMRANGEBYRANK', line)
+  ranks[1], ranks[2] = '0', text(#ids - 1)
   count(work, queue, 'ready', restarted - #ids)
   count(work, queue, 'running', #ids - restarted)
   return true
