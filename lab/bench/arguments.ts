@@ -22,6 +22,8 @@ export interface CompareArguments {
   readonly measures: readonly string[]
   readonly contenders: readonly string[]
   readonly rounds: number
+  /** When Redis writes its log to disk. */
+  readonly appendfsync: 'everysec' | 'always'
   readonly isQuick: boolean
   readonly isJson: boolean
 }
@@ -107,6 +109,7 @@ export const USAGE = `usage: holdfast bench -- [options]            contenders s
   --quick              small scale, to see that it works
   --json               one document on stdout
   --contenders "a;b"   (side by side) contenders whose name contains one of these
+  --appendfsync always (side by side) Redis writes its log to disk before each answer; default everysec
   --rounds 3           (side by side, fleet, flow, failover) how often each is measured, from 1 to 20
   --against <folder>   (fleet, flow) the other checkout; scripts/other-checkout.js prepares one
   --snapshot           (flow) grouped jobs while a snapshot is held, and nothing else
@@ -148,15 +151,22 @@ function readCompare(words: readonly string[], choices: Choices): CompareArgumen
     rounds: { type: 'string' },
     only: { type: 'string' },
     contenders: { type: 'string' },
+    appendfsync: { type: 'string' },
   })
   return {
     program: 'compare',
     measures: choose('measure', choices.measures, values.only),
     contenders: choose('contender', choices.contenders, values.contenders),
     rounds: readRounds(values.rounds),
+    appendfsync: readAppendfsync(values.appendfsync),
     isQuick: values.quick === true,
     isJson: values.json === true,
   }
+}
+
+function readAppendfsync(text = 'everysec'): CompareArguments['appendfsync'] {
+  if (text === 'everysec' || text === 'always') return text
+  throw new UsageError(`--appendfsync must be everysec or always, got ${JSON.stringify(text)}`)
 }
 
 function readGrowth(words: readonly string[], choices: Choices): GrowthArguments {
@@ -262,7 +272,8 @@ function readFlags<const F extends Flags>(words: readonly string[], options: F):
   }
 }
 
-/** The names that contain one of the parts in `wanted`, which are separated by semicolons; all of them without it. */
+/** The names that contain one of the parts in `wanted`, which are separated by semicolons; all of them without it. A whole name chooses
+ *  itself alone. */
 export function choose(what: string, all: readonly string[], wanted: string | undefined): readonly string[] {
   if (wanted === undefined) return all
   const parts = wanted.split(';').map((part) => part.trim())
@@ -270,7 +281,7 @@ export function choose(what: string, all: readonly string[], wanted: string | un
     if (part !== '' && all.some((name) => name.includes(part))) continue
     throw new UsageError(`no ${what} has ${JSON.stringify(part)} in its name; there are: ${all.join('; ')}`)
   }
-  return all.filter((name) => parts.some((part) => name.includes(part)))
+  return all.filter((name) => parts.some((part) => (all.includes(part) ? name === part : name.includes(part))))
 }
 
 function readRounds(text: string | undefined): number {

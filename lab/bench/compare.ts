@@ -3,7 +3,7 @@
 import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
-import { RedisServer } from '../servers/redis.js'
+import { type RedisFlags, RedisServer } from '../servers/redis.js'
 import type { CompareArguments } from './arguments.js'
 import { CONTENDERS, isPeer } from './contenders/all.js'
 import { installPeers } from './contenders/peers.js'
@@ -16,8 +16,14 @@ import { type Absence, summariseAll, summaryTable } from './summary.js'
 import { printTable } from './table.js'
 
 // Chosen so that everything takes about half an hour on two cores.
-const FULL: Scale = { seconds: 3, drainJobs: 150_000, latencySamples: 250 }
-const QUICK: Scale = { seconds: 1, drainJobs: 20_000, latencySamples: 50 }
+const FULL: Scale = {
+  ...{ seconds: 3, drainJobs: 150_000, latencySamples: 250 },
+  depths: { short: 60_000, deep: 1_000_000 },
+}
+const QUICK: Scale = {
+  ...{ seconds: 1, drainJobs: 20_000, latencySamples: 50 },
+  depths: { short: 20_000, deep: 100_000 },
+}
 
 /** Runs the comparison and returns the exit code: 1 when a measurement failed. */
 export async function compare(chosen: CompareArguments): Promise<number> {
@@ -27,7 +33,7 @@ export async function compare(chosen: CompareArguments): Promise<number> {
   const [servers, close] = await openAndCloseForSure(
     async () => ({
       postgres: await PostgresServer.open({ settings: POSTGRES_SETTINGS }),
-      redis: stores.has('redis') ? await RedisServer.open() : null,
+      redis: stores.has('redis') ? await RedisServer.open(redisSettings(chosen)) : null,
     }),
     ({ postgres, redis }) => Promise.all([postgres.close(), redis?.close()]),
   )
@@ -38,6 +44,11 @@ export async function compare(chosen: CompareArguments): Promise<number> {
   } finally {
     await close()
   }
+}
+
+/** What differs from the server's own defaults. The log is written anew between measurements and never in one. */
+function redisSettings({ appendfsync }: CompareArguments): RedisFlags {
+  return { appendonly: 'yes', appendfsync, 'auto-aof-rewrite-percentage': '0' }
 }
 
 interface Outcome {
@@ -51,7 +62,7 @@ async function measureAll(servers: TestServers, chosen: CompareArguments, scale:
     (name) => CONTENDERS[name]!.note.store !== 'redis' || servers.redis !== null,
   )
   if (contenders.length < chosen.contenders.length) {
-    say('Redis is not installed, so BullMQ on Redis is left out: apt-get install redis-server')
+    say('Redis is not installed, so what runs on it is left out: apt-get install redis-server')
   }
   const results: Result[] = []
   const failures: Failure[] = []
@@ -60,7 +71,7 @@ async function measureAll(servers: TestServers, chosen: CompareArguments, scale:
       // In turns, so that no contender is always first, when the machine is cool, or last.
       const order = contenders.map((_, index) => contenders[(index + round) % contenders.length]!)
       for (const contender of order) {
-        if (whyAbsent(measure, contender) !== null) continue
+        if (!isFor(measure, contender) || whyAbsent(measure, contender) !== null) continue
         const result = await measureOnce(servers, { contender, measure, round, scale })
         if ('error' in result) failures.push(result)
         else results.push(result)
@@ -69,11 +80,17 @@ async function measureAll(servers: TestServers, chosen: CompareArguments, scale:
   }
   const absences = chosen.measures.flatMap((measure) =>
     contenders.flatMap((contender) => {
-      const why = whyAbsent(measure, contender)
+      const why = isFor(measure, contender) ? whyAbsent(measure, contender) : null
       return why === null ? [] : [{ measure, contender, why }]
     }),
   )
   return { results, failures, absences }
+}
+
+function isFor(measure: string, contender: string): boolean {
+  const { store, only } = MEASURES[measure]!
+  const isOnIt = store === undefined || store === CONTENDERS[contender]!.note.store
+  return isOnIt && (only === undefined || only.includes(contender))
 }
 
 function whyAbsent(measure: string, contender: string): string | null {
@@ -92,7 +109,9 @@ async function report(
   printTable(summaryTable(summaries))
   const ratios = ratiosOf(results)
   if (ratios.length > 0) printTable(ratioTable(ratios))
-  say('µs of processor time, WAL, commits and dead rows are for each job, its enqueue included.\n')
+  say('µs of processor time, log, commits, dead rows and bytes of memory are for each job, its enqueue included.')
+  if (servers.redis !== null) say(`Redis: appendonly yes, appendfsync ${chosen.appendfsync}.`)
+  say('')
   for (const note of notes) say(`${note.name} ${note.version}: ${note.settings}. Does less: ${note.lacks}.`)
   for (const { measure, contender, why } of absences) say(`– ${contender} has no "${measure}": ${why}.`)
   for (const { measure, contender, round, error } of failures) {
@@ -105,7 +124,7 @@ async function report(
     date: new Date().toISOString(),
     machine: describeMachine(),
     versions: await versionsOf(servers),
-    settings: { postgres: POSTGRES_SETTINGS, redis: servers.redis === null ? null : { appendonly: 'yes' } },
+    settings: { postgres: POSTGRES_SETTINGS, redis: servers.redis === null ? null : redisSettings(chosen) },
     scale,
     remark:
       'Rates are compared, so slow contenders drain a smaller backlog: how many jobs each had is in its results. The cost of a job includes its enqueue.',

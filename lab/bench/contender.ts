@@ -14,6 +14,12 @@ export type Feature =
   | 'results'
   /** A failed job is run again immediately. */
   | 'retries'
+  /** Finished jobs are kept. */
+  | 'history'
+  /** A backlog of a million jobs. */
+  | 'depth'
+  /** How long its claims take can be seen. */
+  | 'claims'
 
 /** One queue, opened in a process of its own. */
 export interface Contender {
@@ -24,6 +30,8 @@ export interface Contender {
   /** Starts a worker whose handler only calls `onJob`: its return value is the job's result, an error fails the attempt. Resolves
    *  with the function that stops it. When that resolves, all handled jobs are settled. */
   startWorker(onJob: (payload: object) => unknown): Promise<() => Promise<void>>
+  /** How long each claim that found jobs took, in milliseconds. Only if it was opened for that. */
+  readonly claimsMs?: readonly number[]
   close(): Promise<void>
 }
 

@@ -3,7 +3,7 @@
 import { Child } from './children.js'
 import type { Contender } from './contender.js'
 import type { DrainerAssignment, Handled, Stopped } from './drainer.js'
-import type { Measure, Measured, Stage } from './measures.js'
+import type { Measure, Measured, Scale, Stage } from './measures.js'
 import { PAYLOAD, PAYLOAD_1KB } from './payloads.js'
 import { sum } from './statistics.js'
 
@@ -16,6 +16,14 @@ const DEADLINE_MS = 240_000
 export const drain: Measure['run'] = async ({ contender, scale: { drainJobs } }) => {
   await fill(contender, drainJobs, () => PAYLOAD)
   return drainAll(contender, drainJobs, () => undefined)
+}
+
+/** A backlog of one of two lengths. */
+export function drainDepth(which: keyof Scale['depths']): Measure['run'] {
+  return async ({ contender, scale: { depths } }) => {
+    await fill(contender, depths[which], () => PAYLOAD)
+    return drainAll(contender, depths[which], () => undefined)
+  }
 }
 
 /** A backlog whose jobs use more features than plain ones. */
@@ -39,7 +47,8 @@ function onJobOf(what: 'large payloads' | 'keys' | 'results' | 'failures'): (pay
   }
 }
 
-async function fill(
+/** Writes a backlog in batches. */
+export async function fill(
   contender: Contender,
   jobs: number,
   payloadOf: (n: number) => object,
@@ -52,7 +61,11 @@ async function fill(
 }
 
 /** Drains until `jobs` have been handled without an error, and everything has been settled. */
-async function drainAll(contender: Contender, jobs: number, onJob: (payload: object) => unknown): Promise<Measured> {
+export async function drainAll(
+  contender: Contender,
+  jobs: number,
+  onJob: (payload: object) => unknown,
+): Promise<Measured> {
   let handled = 0
   let resolveDone: () => void = () => {}
   const all = new Promise<void>((resolve) => {

@@ -10,8 +10,8 @@ import { compareVariants, type PlainRatio, plainRatios } from './flow/builds.js'
 import { printTable, type Table } from './table.js'
 
 const SCALES = {
-  full: { seconds: 5, drainJobs: 100_000, latencySamples: 0 },
-  quick: { seconds: 1, drainJobs: 2_000, latencySamples: 0 },
+  full: { seconds: 5, drainJobs: 100_000, latencySamples: 0, depths: { short: 0, deep: 0 } },
+  quick: { seconds: 1, drainJobs: 2_000, latencySamples: 0, depths: { short: 0, deep: 0 } },
 } as const
 const VARIANTS = { this: 'with failoverMemory', other: 'without failoverMemory' } as const
 

@@ -22,14 +22,14 @@ const SCALES = {
     slots: 256,
     blocked: [1_000, 1_000_000],
     tries: 50,
-    plain: { seconds: 5, drainJobs: 100_000, latencySamples: 0 },
+    plain: { seconds: 5, drainJobs: 100_000, latencySamples: 0, depths: { short: 0, deep: 0 } },
   },
   quick: {
     jobs: 2_000,
     slots: 64,
     blocked: [100, 1_000],
     tries: 5,
-    plain: { seconds: 1, drainJobs: 2_000, latencySamples: 0 },
+    plain: { seconds: 1, drainJobs: 2_000, latencySamples: 0, depths: { short: 0, deep: 0 } },
   },
 } as const
 const PROCESSES = [1, 8]

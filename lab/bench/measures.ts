@@ -1,9 +1,9 @@
 // The measures, each written once against a contender.
 
 import type { Contender, Feature, Servers } from './contender.js'
-import { drain, drainTogether, drainWith } from './drains.js'
+import { drain, drainDepth, drainTogether, drainWith } from './drains.js'
+import { memory } from './memory.js'
 import { PAYLOAD } from './payloads.js'
-import { percentile } from './statistics.js'
 
 /** One measurement in one process. */
 export interface Measured {
@@ -15,6 +15,9 @@ export interface Measured {
   readonly max?: number
   /** Processor time of further processes that took part, in microseconds. */
   readonly othersCpuUs?: number
+  /** Memory of the server for each job, in bytes: while it waits, and when it has finished and is kept. */
+  readonly waitingBytes?: number
+  readonly finishedBytes?: number
 }
 
 export interface Scale {
@@ -22,6 +25,8 @@ export interface Scale {
   readonly seconds: number
   /** How many jobs are drained; a contender may drain a share of it. */
   readonly drainJobs: number
+  /** A short backlog and a deep one, whose speeds are compared. */
+  readonly depths: { readonly short: number; readonly deep: number }
   readonly latencySamples: number
 }
 
@@ -37,6 +42,10 @@ export interface Stage {
 export interface Measure {
   /** The feature it needs, which not every contender has. */
   readonly feature: Feature | null
+  /** The store that it is for; all where this is absent. */
+  readonly store?: 'redis'
+  /** The contenders that it is for; all where this is absent. */
+  readonly only?: readonly string[]
   run(stage: Stage): Promise<Measured>
 }
 
@@ -139,14 +148,17 @@ const loaded: Measure['run'] = async ({ contender, scale: { seconds } }) => {
   return timed(took.slice(Math.floor(took.length / 10)), (performance.now() - began) / 1_000)
 }
 
+/** How long the claims of a drain take that find jobs. */
+const claims: Measure['run'] = async (stage) => {
+  const { jobs, seconds } = await drain(stage)
+  return { ...timed(stage.contender.claimsMs ?? [], seconds), jobs }
+}
+
 function timed(took: readonly number[], seconds: number): Measured {
-  return {
-    jobs: took.length,
-    seconds,
-    p50: percentile(took, 0.5),
-    p99: percentile(took, 0.99),
-    max: percentile(took, 1),
-  }
+  // Sorted once and as numbers, because this costs processor time that counts.
+  const sorted = Float64Array.from(took).sort()
+  const at = (share: number) => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN
+  return { jobs: took.length, seconds, p50: at(0.5), p99: at(0.99), max: at(1) }
 }
 
 const plain = (run: Measure['run']): Measure => ({ feature: null, run })
@@ -167,4 +179,8 @@ export const MEASURES: Readonly<Record<string, Measure>> = {
   'both concurrently': plain(both),
   'enqueue to start, idle': plain(idle),
   'enqueue to start, 1,000/s': plain(loaded),
+  'drain of 60,000': { feature: 'depth', store: 'redis', run: drainDepth('short') },
+  'drain of a million': { feature: 'depth', store: 'redis', run: drainDepth('deep') },
+  'claims of a drain': { feature: 'claims', only: ['holdfast', 'holdfast-redis'], run: claims },
+  memory: { feature: 'history', store: 'redis', run: memory },
 }

@@ -65,23 +65,27 @@ async function measureOne({ postgres, redis }: TestServers, turn: Turn): Promise
   const serverPid = isPostgres ? postgres.pid : redis!.pid
   // A separate database for each, so that no contender pays for another's dead rows.
   const postgresUrl = await freshDatabase(postgres.url)
-  redis?.empty()
+  redis?.emptyWithLog()
   const servers = { postgresUrl, redisPort: redis?.port ?? null }
   const cpuBefore = serverCpuUs(serverPid)
-  const before = isPostgres ? await readCounters(postgresUrl) : null
+  const counters = () => (isPostgres ? readCounters(postgresUrl) : { ...NOT_THERE, walBytes: redis!.logBytes() })
+  const before = await counters()
   const { kind: _, ...measured } = await runChild({ contender, measure, servers, scale: scaleOf(turn) })
-  const after = isPostgres ? await readCounters(postgresUrl) : null
+  const after = await counters()
   return {
     ...measured,
     measure,
     contender,
     round,
     serverCpuUs: serverCpuUs(serverPid) - cpuBefore,
-    walBytes: before && after ? after.walBytes - before.walBytes : null,
-    commits: before && after ? after.commits - before.commits : null,
-    deadTuples: before && after ? after.deadTuples - before.deadTuples : null,
+    walBytes: after.walBytes - before.walBytes,
+    commits: isPostgres ? after.commits - before.commits : null,
+    deadTuples: isPostgres ? after.deadTuples - before.deadTuples : null,
   }
 }
+
+/** Redis counts neither commits nor dead rows. */
+const NOT_THERE = { commits: 0, deadTuples: 0 }
 
 function scaleOf({ contender, measure, scale }: Turn): Scale {
   const jobs = scale.drainJobs * CONTENDERS[contender]!.drainShare(MEASURES[measure]!.feature)
@@ -96,8 +100,10 @@ async function runChild(assignment: Assignment): Promise<Report> {
   return report
 }
 
-function show({ jobs, seconds, p50, p99, nodeCpuUs, serverCpuUs: cpu }: Result): string {
+function show({ jobs, seconds, p50, p99, nodeCpuUs, serverCpuUs: cpu, waitingBytes, finishedBytes }: Result): string {
   const latency = typeof p50 !== 'number' ? '' : ` · p50 ${p50.toFixed(2)} ms, p99 ${p99!.toFixed(2)} ms`
   const cost = `${(cpu / jobs).toFixed(1)} µs server + ${(nodeCpuUs / jobs).toFixed(1)} µs Node a job`
-  return `${Math.round(jobs / seconds).toLocaleString('en')} jobs/s${latency} · ${cost}`
+  const memory =
+    waitingBytes === undefined ? '' : ` · ${waitingBytes.toFixed(0)} B waiting, ${finishedBytes!.toFixed(0)} B finished`
+  return `${Math.round(jobs / seconds).toLocaleString('en')} jobs/s${latency} · ${cost}${memory}`
 }

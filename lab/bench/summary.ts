@@ -26,6 +26,8 @@ export interface Summary {
   readonly walBytesPerJob: number | null
   readonly commitsPerJob: number | null
   readonly deadTuplesPerJob: number | null
+  readonly waitingBytes: number | null
+  readonly finishedBytes: number | null
 }
 
 /** Summaries in the order of the measures, then of the contenders. Absent ones are included without figures. */
@@ -68,6 +70,8 @@ function summarise(measure: string, contender: string, results: readonly Result[
     walBytesPerJob: perJob(({ walBytes }) => walBytes),
     commitsPerJob: perJob(({ commits }) => commits),
     deadTuplesPerJob: perJob(({ deadTuples }) => deadTuples),
+    waitingBytes: of(({ waitingBytes }) => waitingBytes),
+    finishedBytes: of(({ finishedBytes }) => finishedBytes),
   }
 }
 
@@ -82,9 +86,11 @@ export function summaryTable(summaries: readonly Summary[]): Table<Summary> {
       { title: 'p99 ms', read: ({ p99Ms }) => p99Ms, digits: 2 },
       { title: 'server µs', read: ({ serverCpuUsPerJob }) => serverCpuUsPerJob, digits: 1 },
       { title: 'Node µs', read: ({ nodeCpuUsPerJob }) => nodeCpuUsPerJob, digits: 1 },
-      { title: 'WAL B', read: ({ walBytesPerJob }) => walBytesPerJob },
+      { title: 'log B', read: ({ walBytesPerJob }) => walBytesPerJob },
       { title: 'commits', read: ({ commitsPerJob }) => commitsPerJob, digits: 4 },
       { title: 'dead', read: ({ deadTuplesPerJob }) => deadTuplesPerJob, digits: 2 },
+      { title: 'waiting B', read: ({ waitingBytes }) => waitingBytes },
+      { title: 'finished B', read: ({ finishedBytes }) => finishedBytes },
     ],
     rows: summaries,
   }

@@ -7,6 +7,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './postgres.js'
 
+/** How long an emptied server may take to write its log anew. */
+const LOOK_MS = 50
+const LOOKS_MAX = 200
+
 /** Settings of a server, by their names in redis.conf. */
 export type RedisFlags = Readonly<Record<string, string>>
 
@@ -70,6 +74,28 @@ export class RedisServer {
   /** Removes all its data. */
   empty(): void {
     spawnSync('redis-cli', ['-p', String(this.port), 'flushall'])
+  }
+
+  /** Removes all its data, and what its log had of them. */
+  emptyWithLog(): void {
+    this.empty()
+    this.#cli('bgrewriteaof')
+    for (let look = 0; look < LOOKS_MAX && this.#persistence('aof_rewrite_in_progress') !== 0; look++) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_MS)
+    }
+  }
+
+  /** How long its append-only log is. */
+  logBytes(): number {
+    return this.#persistence('aof_current_size')
+  }
+
+  #persistence(name: string): number {
+    return Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(this.#cli('info', 'persistence'))?.[1])
+  }
+
+  #cli(...words: string[]): string {
+    return spawnSync('redis-cli', ['-p', String(this.port), ...words], { encoding: 'utf8' }).stdout
   }
 
   async close(): Promise<void> {

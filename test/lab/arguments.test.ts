@@ -18,8 +18,17 @@ describe('side by side', () => {
       measures: CHOICES.measures,
       contenders: CHOICES.contenders,
       rounds: 3,
+      appendfsync: 'everysec',
       isQuick: false,
       isJson: false,
+    })
+  })
+
+  test('a whole name chooses itself alone', () => {
+    const choices = { ...CHOICES, contenders: ['holdfast', 'holdfast-redis', 'redis-list'] }
+
+    expect(readArguments(['--contenders', 'holdfast;list'], choices)).toMatchObject({
+      contenders: ['holdfast', 'redis-list'],
     })
   })
 
@@ -40,6 +49,7 @@ describe('side by side', () => {
       measures: ['single, 1 caller', 'drain, with keys'],
       contenders: ['holdfast', 'bare-sql'],
       rounds: 1,
+      appendfsync: 'everysec',
       isQuick: true,
       isJson: true,
     })
@@ -52,9 +62,13 @@ describe('side by side', () => {
       ['--contenders', 'holdfast;river'],
       /no contender has "river" in its name; there are: holdfast; bare-sql; pg-boss/,
     ],
-    [['--round', '1'], /Unknown option '--round'; this takes --json, --quick, --rounds, --only, --contenders/],
+    [
+      ['--round', '1'],
+      /Unknown option '--round'; this takes --json, --quick, --rounds, --only, --contenders, --appendfsync/,
+    ],
     [['--rounds', 'many'], /--rounds must be a whole number from 1 to 20, got "many"/],
     [['--rounds', '0'], /got "0"/],
+    [['--appendfsync', 'no'], /--appendfsync must be everysec or always, got "no"/],
     [['--minutes', '5'], /Unknown option '--minutes'/],
     [['--only'], /argument missing/],
     [['grwoth'], /there is no benchmark "grwoth"/],

@@ -20,7 +20,16 @@ test('each round is compared with itself, and the least ratio is shown', () => {
   ]
 
   expect(ratiosOf(results)).toEqual([
-    { measure: 'both', figure: 'jobs/s', contender: 'bare-sql', rounds: 3, least: 0.8, middle: 0.9, most: 1.2 },
+    {
+      measure: 'both',
+      figure: 'jobs/s',
+      of: 'holdfast',
+      contender: 'bare-sql',
+      rounds: 3,
+      least: 0.8,
+      middle: 0.9,
+      most: 1.2,
+    },
   ])
 })
 
@@ -32,6 +41,14 @@ test('times are compared where both were timed', () => {
     ['p50 ms', 'bullmq-redis', 1.5],
     ['p99 ms', 'bullmq-redis', 1.5],
     ['jobs/s', 'bare-sql', 1],
+  ])
+})
+
+test('Holdfast on Redis is compared with what runs on Redis', () => {
+  const ratios = ratiosOf([result('holdfast-redis', 1, 30), result('bullmq-redis', 1, 10), result('bare-sql', 1, 10)])
+
+  expect(ratios.map(({ of, contender, middle }) => [of, contender, middle])).toEqual([
+    ['holdfast-redis', 'bullmq-redis', 3],
   ])
 })
 

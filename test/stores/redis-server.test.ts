@@ -125,7 +125,9 @@ describe('opening a Redis store', () => {
 
   test('every command of the functions is among the rights that are asked for', () => {
     const used = [
-      ...LIBRARY.matchAll(/(?:redis\.call\(|later\(work, |callWith\(|demand\(work, known, |= )'([A-Z]{3,})'/g),
+      ...LIBRARY.matchAll(
+        /(?:redis\.call\(|later\(work, |callWith\(|listFor\(work, |demand\(work, known, |= )'([A-Z]{3,})'/g,
+      ),
     ]
     const names = new Set(used.map(([, name]) => name!))
 

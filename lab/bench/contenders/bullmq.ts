@@ -8,7 +8,7 @@ const SLOTS = 64
 const POOL = 20
 
 const SETTINGS =
-  'addBulk() for bulk; 64 slots; finished jobs removed, but for results; keys: jobId; failed jobs retried without a wait'
+  'addBulk() for bulk; 64 slots; finished jobs removed, except where results or memory are measured; keys: jobId; failed jobs retried without a wait'
 const LACKS = 'finished jobs are not kept'
 
 export const bullmqRedis: ContenderModule = {
@@ -19,11 +19,11 @@ export const bullmqRedis: ContenderModule = {
     get version() {
       return versionOf('bullmq')
     },
-    settings: `AOF everysec; ${SETTINGS}`,
-    lacks: `may lose the last second when the machine fails; ${LACKS}`,
+    settings: SETTINGS,
+    lacks: LACKS,
   },
   drainShare: () => 0.15,
-  cannot: {},
+  cannot: { depth: 'a million of its jobs take minutes to write and as long to drain' },
   async open({ redisPort }, feature): Promise<Contender> {
     const connection = { host: '127.0.0.1', port: redisPort, maxRetriesPerRequest: null }
     return openBullmq(await loadPeer<Classes>('bullmq'), connection, feature)
@@ -74,7 +74,7 @@ interface Backends {
 }
 
 async function openBullmq({ Queue, Worker }: Classes, connection: object, feature: Feature | null): Promise<Contender> {
-  const removeOnComplete = feature !== 'results'
+  const removeOnComplete = feature !== 'results' && feature !== 'history'
   const retries = feature === 'retries' ? { attempts: 2 } : {}
   const queue = new Queue(QUEUE, {
     connection,

@@ -42,20 +42,61 @@ local function callWith(command, key, list)
   end
 end
 
+local function isWithin(range, id) return not less(id, range.from) and not (range.to and not less(id, range.to)) end
+
+-- The names of a chunk and of the one behind it, between which an id is.
+local function rangeOf(work, id)
+  if work.range and isWithin(work.range, id) then return work.range end
+  -- Jobs of two neighbouring chunks often alternate.
+  work.range, work.other = work.other, work.range
+  if work.range and isWithin(work.range, id) then return work.range end
+  local key = work.b .. 'chunks'
+  work.range = {
+    from = redis.call('ZREVRANGEBYLEX', key, '[' .. id, '-', 'LIMIT', 0, 1)[1] or '',
+    to = redis.call('ZRANGEBYLEX', key, '(' .. id, '+', 'LIMIT', 0, 1)[1]
+  }
+  return work.range
+end
+
 local function chunkOf(work, id)
   local known = work.chunk[id]
   if known then return known end
-  local range = work.range
-  if not range or less(id, range.from) or (range.to and not less(id, range.to)) then
-    local key = work.b .. 'chunks'
-    range = {
-      from = redis.call('ZREVRANGEBYLEX', key, '[' .. id, '-', 'LIMIT', 0, 1)[1] or '',
-      to = redis.call('ZRANGEBYLEX', key, '(' .. id, '+', 'LIMIT', 0, 1)[1]
-    }
-    work.range = range
+  known = rangeOf(work, id).from
+  work.chunk[id] = known
+  return known
+end
+
+-- Divides ids by chunk. Each portion has its chunk, its ids, and their places in the list.
+local function portionsOf(work, ids)
+  local portions, byChunk, portion, range = {}, {}, nil, nil
+  for i = 1, #ids do
+    local id = ids[i]
+    if not range or not isWithin(range, id) then
+      range = rangeOf(work, id)
+      portion = byChunk[range.from]
+      if not portion then
+        portion = { chunk = range.from, ids = {}, places = {} }
+        byChunk[range.from] = portion
+        portions[#portions + 1] = portion
+      end
+    end
+    local n = #portion.ids + 1
+    portion.ids[n], portion.places[n] = id, i
   end
-  work.chunk[id] = range.from
-  return range.from
+  return portions
+end
+
+-- The facts or standings of these ids, by their places in the list; false for none.
+local function readPortions(work, kind, portions)
+  local values = {}
+  for _, portion in ipairs(portions) do
+    local ids, places = portion.ids, portion.places
+    for from = 1, #ids, 1000 do
+      local found = redis.call('HMGET', work.b .. kind .. ':' .. portion.chunk, unpack(ids, from, math.min(from + 999, #ids)))
+      for i = 1, #found do values[places[from + i - 1]] = found[i] end
+    end
+  end
+  return values
 end
 
 -- Reads what is not known yet of these ids; kind is 'f' for facts or 's' for standings. False stands for none.
@@ -84,6 +125,12 @@ local function load(work, kind, ids)
   end
 end
 
+-- The chunk that ids above all others go into, and how many jobs it has.
+local function newestChunk(work)
+  local newest = work.newChunks[#work.newChunks] or redis.call('ZREVRANGEBYLEX', work.b .. 'chunks', '+', '-', 'LIMIT', 0, 1)[1] or ''
+  return newest, redis.call('HLEN', work.b .. 'f:' .. newest) + (work.grown and work.grown[newest] or 0)
+end
+
 -- Gives each new id its chunk. What it decides is written by the commit.
 local function placeNew(work, ids)
   local last, newest, size = work.last, nil, 0
@@ -91,8 +138,7 @@ local function placeNew(work, ids)
   for _, id in ipairs(sorted(ids)) do
     if less(last, id) then
       if not newest then
-        newest = redis.call('ZREVRANGEBYLEX', work.b .. 'chunks', '+', '-', 'LIMIT', 0, 1)[1] or ''
-        size = redis.call('HLEN', work.b .. 'f:' .. newest) + (work.grown[newest] or 0)
+        newest, size = newestChunk(work)
       end
       if size >= CHUNK then
         newest, size = id, 0

@@ -4,7 +4,7 @@ import type { FlowState } from '../../core/flow/views.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Claim, ClaimRequest } from '../../core/job-store.js'
 import { originOf } from '../../core/origin.js'
-import { readFacts } from './facts.js'
+import { readHead } from './facts.js'
 import { longId } from './ids.js'
 import { lua } from './lua.js'
 import { queueLimits } from './queues.js'
@@ -53,8 +53,7 @@ local function firstOfLine(work, queue, limit, types)
   return found
 end
 
-local function firstReady(work, queue, limit, types)
-  local parked = redis.call('SMEMBERS', work.b .. 'parked:' .. queue)
+local function firstReady(work, queue, limit, types, parked)
   local found = firstOfLine(work, queue, limit, types)
   for _, kind in ipairs(parked) do
     if not types or types[kind] then
@@ -68,15 +67,62 @@ local function firstReady(work, queue, limit, types)
   return found
 end
 
+-- The fast path: leases the first jobs of a backlog if the worker knows the types of all of them, and none are parked. Jobs that were
+-- never claimed have no standing, so all of them get the same one. Calls start for the others, and fresh for these with id, facts and time of
+-- creation. Returns whether the jobs were leased.
+local function claimFirst(work, queue, limit, types, worker, leaseMs, start, fresh)
+  local line = 'line:' .. queue
+  local ids = redis.call('ZRANGE', work.b .. line, 0, limit - 1)
+  local portions = portionsOf(work, ids)
+  local facts = readPortions(work, 'f', portions)
+  for i = 1, #ids do
+    if not facts[i] or types and not types[string.match(facts[i], '^%d+ (%S+)')] then return false end
+  end
+  local standings, restarted, fence = readPortions(work, 's', portions), 0, math.max(1, work.t)
+  for i = 1, #ids do
+    local id, job = ids[i], nil
+    if standings[i] then
+      work.s[id], work.f[id], restarted = standings[i], facts[i], restarted + 1
+      job = jobOf(work, id)
+      job.place = line
+      start(job)
+    else
+      if hasPayloadApart(facts[i]) then work.f[id] = facts[i] end
+      fresh(id, work.f[id] and wholeFacts(work, id) or facts[i], string.match(facts[i], '^%d+'))
+    end
+  end
+  if restarted == #ids then return true end
+  local leased = buildStanding({
+    state = 'R', fence = fence, attempt = 1, crashes = 0, flags = '', at = work.t, reason = '-', worker = worker
+  })
+  local leases, untilMs = listFor(work, 'ZADD', 'leases'), text(work.t + leaseMs)
+  for _, portion in ipairs(portions) do
+    local list, n, m = listFor(work, 'HSET', 's:' .. portion.chunk), 0, #leases
+    for i, id in ipairs(portion.ids) do
+      if not standings[portion.places[i]] then
+        list[n + 1], list[n + 2], n = id, leased, n + 2
+        leases[m + 1], leases[m + 2], m = untilMs, id, m + 2
+      end
+    end
+  end
+  -- Those that were claimed before are among them.
+  local ranks = listFor(work, 'ZREMRANGEBYRANK', line)
+  ranks[1], ranks[2] = '0', text(#ids - 1)
+  count(work, queue, 'ready', restarted - #ids)
+  count(work, queue, 'running', #ids - restarted)
+  return true
+end
+
 `
 
 /**
  * ARGV: worker, leaseMs, '*' or the number of types; the types; the number of types that are run in batches, and each with the most; the
  * number of limits that the claim has on loan, and ten values for each (lending.ts); then queue, limit and how many of these are ahead, of
- * each queue. Answers with five values for each job: id, fence, attempt, crashes, facts; then how long the longest-waiting one had been
- * ready, or ''; a list of queues and their settings; a list with six values for each queue that has flow control: name, '1' to claim again, how
- * long to wait or '', limits that are probed with commas, in a cluster limits of its ready jobs with commas, and '1' when it gave none because the
- * claim lacks some of these; a list of jobs of batches, each with the size of its batch; and seven values for each loan.
+ * each queue. Answers with: a list with two values for each job, id and facts; a list with four for each that had been claimed before, id,
+ * fence, attempt, crashes; the fence of the others; how long the longest-waiting one had been ready, or ''; a list of queues and their
+ * settings; a list with six values for each queue that has flow control: name, '1' to claim again, how long to wait or '', limits that are
+ * probed with commas, in a cluster limits of its ready jobs with commas, and '1' when it gave none because the claim lacks some of these; a
+ * list of jobs of batches, each with the size of its batch; and seven values for each loan.
  */
 export const CLAIM: string = lua`
 writes('claim', { 'allow-oom' }, function(work, args)
@@ -100,13 +146,22 @@ writes('claim', { 'allow-oom' }, function(work, args)
     amounts[args[i]] = (amounts[args[i]] or 0) + tonumber(args[i + 1])
     aheads[args[i]] = (aheads[args[i]] or 0) + tonumber(args[i + 2])
   end
-  local taken, settings, flow, inBatches, longest = {}, {}, {}, {}, ''
+  local taken, again, settings, flow, inBatches, longest = {}, {}, {}, {}, {}, ''
   local hasFlow = false
   local function start(job)
     longest = math.max(longest == '' and 0 or longest, work.t - job.at)
     lease(work, job, worker, leaseMs, hasFlow)
-    local values = { job.id, text(job.fence), tostring(job.attempt), tostring(job.crashes), wholeFacts(work, job.id) }
-    for _, value in ipairs(values) do taken[#taken + 1] = value end
+    taken[#taken + 1], taken[#taken + 2] = job.id, wholeFacts(work, job.id)
+    local values = { job.id, text(job.fence), tostring(job.attempt), tostring(job.crashes) }
+    for _, value in ipairs(values) do again[#again + 1] = value end
+  end
+  local lastCreated
+  local function fresh(id, facts, created)
+    if created ~= lastCreated then
+      longest, lastCreated = math.max(longest == '' and 0 or longest, work.t - tonumber(created)), created
+    end
+    local n = #taken
+    taken[n + 1], taken[n + 2] = id, facts
   end
   local function mark(batch, size)
     for i = 1, size do inBatches[#inBatches + 1], inBatches[#inBatches + 2] = batch[i].id, tostring(size) end
@@ -124,8 +179,9 @@ writes('claim', { 'allow-oom' }, function(work, args)
       values[5], values[6] = table.concat(state.names or {}, ','), state.isShort and '1' or ''
       for _, value in ipairs(values) do flow[#flow + 1] = value end
     elseif limit > 0 and queue.isKnown and not queue.isPaused then
-      local found = firstReady(work, name, limit, types)
-      local ids = {}
+      local parked = redis.call('SMEMBERS', work.b .. 'parked:' .. name)
+      local isDone = #parked == 0 and claimFirst(work, name, limit, types, worker, leaseMs, start, fresh)
+      local found, ids = isDone and {} or firstReady(work, name, limit, types, parked), {}
       for i = 1, math.min(limit, #found) do ids[i] = found[i].id end
       load(work, 's', ids)
       load(work, 'f', ids)
@@ -140,9 +196,7 @@ writes('claim', { 'allow-oom' }, function(work, args)
       settings[#settings + 1] = queue.settings
     end
   end
-  taken[#taken + 1] = text(longest)
-  taken[#taken + 1], taken[#taken + 2], taken[#taken + 3], taken[#taken + 4] = settings, flow, inBatches, limits.closeLoans(work)
-  return taken
+  return { taken, again, text(math.max(1, work.t)), text(longest), settings, flow, inBatches, limits.closeLoans(work) }
 end)
 `
 
@@ -177,17 +231,16 @@ export async function claimWith(
   for (const { type, max } of batches) args.push(type, max)
   args.push(onLoan.length / LOAN_VALUES, ...onLoan)
   for (const { queue, limit, ahead = 0 } of queues) args.push(queue, limit, ahead)
-  const { value, nowMs } = await redis.write<(string | string[])[]>('claim', 'claim', args, { waits: false })
-  const loans = value.pop() as string[]
-  const inBatches = value.pop() as string[]
-  const states = value.pop() as string[]
-  const settings = value.pop() as string[]
-  const waited = value.pop() as string
-  const limits = new Map<string, ClaimedJob['queueLimits']>()
-  for (let at = 0; at < settings.length; at += 2) limits.set(settings[at]!, queueLimits(settings[at + 1]!))
-  const jobs: ClaimedJob[] = []
-  for (let at = 0; at < value.length; at += 5) jobs.push(claimedJob(value.slice(at, at + 5) as string[], limits))
+  const { value, nowMs } = await redis.write<Answer>('claim', 'claim', args, { waits: false })
+  const [taken, again, fence, waited, settings, states, inBatches, loans] = value
   const { flow, names, short } = readStates(states)
+  const read = jobReader(settings)
+  const tries = triesOf(again)
+  const first: Try = { fence: Number(fence), attempt: 1, crashes: 0 }
+  const jobs: ClaimedJob[] = []
+  for (let at = 0; at < taken.length; at += 2) {
+    jobs.push(read(taken[at]!, taken[at + 1]!, tries?.get(taken[at]!) ?? first))
+  }
   return {
     claim: {
       jobs: inBatches.length === 0 ? jobs : withBatches(jobs, inBatches),
@@ -197,6 +250,30 @@ export async function claimWith(
     },
     ...{ names, short, loans },
   }
+}
+
+type Answer = readonly [
+  taken: readonly string[],
+  again: readonly string[],
+  fence: string,
+  waited: string,
+  settings: readonly string[],
+  states: readonly string[],
+  inBatches: readonly string[],
+  loans: readonly string[],
+]
+
+type Try = Pick<ClaimedJob, 'fence' | 'attempt' | 'crashes'>
+
+/** Those of jobs that had been claimed before, by their short ids; null when there are none. */
+function triesOf(again: readonly string[]): ReadonlyMap<string, Try> | null {
+  if (again.length === 0) return null
+  const tries = new Map<string, Try>()
+  for (let at = 0; at < again.length; at += 4) {
+    const [fence, attempt, crashes] = again.slice(at + 1, at + 4).map(Number) as [number, number, number]
+    tries.set(again[at]!, { fence, attempt, crashes })
+  }
+  return tries
 }
 
 /** Values of a limit that a claim has on loan. */
@@ -233,16 +310,28 @@ function withBatches(jobs: readonly ClaimedJob[], inBatches: readonly string[]):
   })
 }
 
-function claimedJob(values: readonly string[], limits: ReadonlyMap<string, ClaimedJob['queueLimits']>): ClaimedJob {
-  const [id, fence, attempt, crashes, facts] = values as readonly [string, string, string, string, string]
-  const { after, onParentDead: _, schedule, enqueuedBy, ...job } = readFacts(facts)
-  return {
-    id: longId(id),
-    fence: Number(fence),
-    ...job,
-    attempt: Number(attempt),
-    crashes: Number(crashes),
-    queueLimits: limits.get(job.queue) ?? {},
-    ...originOf({ after, schedule, enqueuedBy }),
+/** What jobs of one type and queue mostly have in common. */
+type Head = Omit<ClaimedJob, 'id' | 'fence' | 'attempt' | 'crashes' | 'createdAtMs' | 'payload'>
+
+/** Reads the facts of claimed jobs. Their heads are mostly the same but for the time, so each is read once. */
+function jobReader(settings: readonly string[]): (id: string, facts: string, tried: Try) => ClaimedJob {
+  const limits = new Map<string, ClaimedJob['queueLimits']>()
+  for (let at = 0; at < settings.length; at += 2) limits.set(settings[at]!, queueLimits(settings[at + 1]!))
+  const heads = new Map<string, Head>()
+  return (id, facts, { fence, attempt, crashes }) => {
+    const [time, end] = [facts.indexOf(' '), facts.indexOf('\n')]
+    const text = facts.slice(time, end)
+    let head = heads.get(text)
+    if (head === undefined) {
+      head = headOf(facts.slice(0, end), limits)
+      heads.set(text, head)
+    }
+    const createdAtMs = Number(facts.slice(0, time))
+    return { id: longId(id), fence, attempt, crashes, createdAtMs, payload: facts.slice(end + 1), ...head }
   }
+}
+
+function headOf(text: string, limits: ReadonlyMap<string, ClaimedJob['queueLimits']>): Head {
+  const { after, onParentDead: _, createdAtMs: __, schedule, enqueuedBy, ...head } = readHead(text)
+  return { ...head, queueLimits: limits.get(head.queue) ?? {}, ...originOf({ after, schedule, enqueuedBy }) }
 }

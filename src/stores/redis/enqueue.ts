@@ -1,28 +1,28 @@
 // Writes new jobs, all or none, and answers for each. ◄── client/group-commit.ts · next: wake.ts
 
-import type { FlowRefusal } from '../../core/flow/views.js'
-import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
+import type { Enqueued, NewJob } from '../../core/job.js'
 import type { EnqueueRequest } from '../../core/job-store.js'
-import { originOf } from '../../core/origin.js'
-import { tooManyQueues } from '../../core/queue-limit.js'
-import type { ClaimOnEnqueue } from '../../core/reserve.js'
 import { isPlain } from '../../core/reserve.js'
+import { answerOf, type Enqueueing, refused } from './enqueue-answers.js'
+import { enqueuePlain } from './enqueue-plain.js'
 import { writeFacts } from './facts.js'
 import { longId, shortId } from './ids.js'
 import { lua } from './lua.js'
-import { queueLimits } from './queues.js'
-import type { Redis } from './redis.js'
-import { stateOfLetter } from './states.js'
 
 /**
  * ARGV: worker, leaseMs, how many of the first jobs to claim, most queues, '1' to leave blocked jobs to a call of judge (owed.ts) and '2' for
- * jobs of ticks, or ''; then for each job: id, queue, when, facts without their time.
+ * jobs of ticks, or '', and in a cluster behind a blank the limits of the jobs that their homes do not know, with commas; then for each job:
+ * id, queue, when, facts without their time.
  * `when` is '' for a plain job, otherwise "<time> <replace wait> <replace most>", and " l" for one that goes first: the time is <ms>, +<ms>
  * from now or -; - stands for none.
  * Answers with three values for each job: 'refused' id why | 'created' id state | 'held' id state | 'replaced' id state | 'claimed' id fence | 'orphan' id parent;
  * then the settings of the queue that jobs were claimed from, or ''.
  */
 export const ENQUEUE: string = lua`
+local writeJob
+
+-- A block: its names are its own (work.ts).
+do
 local function newJob(work, spec, facts)
   local job = parseFacts({ id = spec.id }, facts)
   job.fence, job.attempt, job.crashes, job.flags, job.reason, job.worker = 0, 0, 0, '', '-', ''
@@ -96,7 +96,7 @@ local function replaceHolder(work, holder, spec, facts, wait, most)
 end
 
 -- Writes one job, and returns the kind of the answer and an id.
-local function writeJob(work, spec)
+function writeJob(work, spec)
   -- The job exists: the call was repeated after a lost answer. Its current state does not matter.
   if stateOf(work, spec.id) then return { 'created', spec.id } end
   local facts = text(work.t) .. ' ' .. spec.rest
@@ -125,6 +125,8 @@ local function writeJob(work, spec)
   if wait and wait > 0 then runAt = work.t + math.min(wait, most or wait) end
   addJob(work, spec, facts, #parentsOf(sketch) > 0, runAt, lifo == 'l')
   return { 'created', spec.id }
+end
+
 end
 
 -- Writes jobs and lets those go on whose parents have finished. Answers for each of the specs, in order.
@@ -166,20 +168,14 @@ local function readSpecs(args, from)
   return specs
 end
 
-writes('enqueue', {}, function(work, args)
-  local worker, leaseMs, claimCount, queuesMax = args[3], tonumber(args[4]), tonumber(args[5]), tonumber(args[6])
-  local specs = readSpecs(args, 8)
-  local mode, unknown = string.match(args[7], '^(%d?) ?(.*)$')
-  for _, spec in ipairs(specs) do spec.isTick = mode == '2' end
-  work.unknownLimits = {}
-  for name in string.gmatch(unknown, '[^,]+') do work.unknownLimits[name] = true end
-  openQueues(work, specs, queuesMax)
+-- Writes jobs of any kind, and leases the first ones to a worker. Returns the answers, how many were leased, the settings of their queue.
+local function enqueueAny(work, specs, claim, isLeft)
   local ids, fresh = {}, {}
   for i, spec in ipairs(specs) do ids[i] = spec.id end
   load(work, 's', ids)
   load(work, 'f', ids)
-  for i = 1, math.min(claimCount, #specs) do fresh[i] = not stateOf(work, specs[i].id) end
-  local answers = writeJobs(work, specs, mode == '1')
+  for i = 1, math.min(claim.count, #specs) do fresh[i] = not stateOf(work, specs[i].id) end
+  local answers = writeJobs(work, specs, isLeft)
   placeNew(work, work.newIds)
   local flat, taken, settings = {}, 0, ''
   for i, answer in ipairs(answers) do
@@ -188,7 +184,7 @@ writes('enqueue', {}, function(work, args)
     local queue = job and queueOf(work, job.queue)
     -- Limits are kept by claims alone.
     if job and job.state == 'Q' and not queue.isPaused and queue.flow == '' then
-      lease(work, job, worker, leaseMs)
+      lease(work, job, claim.worker, claim.leaseMs)
       kind, detail, taken, settings = 'claimed', text(job.fence), taken + 1, queue.settings
     elseif kind ~= 'orphan' and kind ~= 'refused' then
       -- A key that lasts for a time can outlive its job; only finished ones are pruned.
@@ -196,8 +192,25 @@ writes('enqueue', {}, function(work, args)
     end
     flat[#flat + 1], flat[#flat + 2], flat[#flat + 3] = kind, id, detail
   end
-  -- No worker needs to be woken for jobs that are taken already.
-  if taken > 0 and taken == #specs then work.woken, work.wokenNames = {}, {} end
+  return flat, taken, settings
+end
+
+local function claimOf(args) return { worker = args[3], leaseMs = tonumber(args[4]), count = tonumber(args[5]) } end
+
+-- No worker needs to be woken when all jobs are taken already.
+local function wakeUnlessTaken(work, taken, count)
+  if taken > 0 and taken == count then work.woken, work.wokenNames = {}, {} end
+end
+
+writes('enqueue', {}, function(work, args)
+  local specs = readSpecs(args, 8)
+  local mode, unknown = string.match(args[7], '^(%d?) ?(.*)$')
+  for _, spec in ipairs(specs) do spec.isTick = mode == '2' end
+  work.unknownLimits = {}
+  for name in string.gmatch(unknown, '[^,]+') do work.unknownLimits[name] = true end
+  openQueues(work, specs, tonumber(args[6]))
+  local flat, taken, settings = enqueueAny(work, specs, claimOf(args), mode == '1')
+  wakeUnlessTaken(work, taken, #specs)
   flat[#flat + 1] = settings
   return flat
 end)
@@ -205,11 +218,6 @@ end)
 
 /** '1': jobs that come after others are judged later. '2': the jobs are those of ticks. */
 export type EnqueueMode = '' | '1' | '2'
-
-export interface Enqueueing {
-  readonly redis: Redis
-  readonly queuesMax: number
-}
 
 interface EnqueueHow extends Pick<EnqueueRequest, 'claim'> {
   readonly mode?: EnqueueMode
@@ -223,14 +231,15 @@ export async function enqueue(
   { claim, mode = '', unknownLimits = [] }: EnqueueHow,
 ): Promise<readonly Enqueued[]> {
   if (jobs.length === 0) return []
+  if (mode === '' && jobs.every((job) => isPlain(job) && job.replace === undefined)) {
+    return enqueuePlain({ redis, queuesMax }, jobs, claim)
+  }
   const how = unknownLimits.length === 0 ? mode : `${mode} ${unknownLimits.join(',')}`
   const args = [claim?.worker ?? '', claim?.leaseMs ?? 0, claim?.count ?? 0, queuesMax, how]
   for (const job of jobs) args.push(...jobArgs(job))
-  const reply = await redis.write<string[]>('enqueue', 'enqueue', args, { isEnqueue: true }).catch((error: unknown) => {
-    throw redis.refusal(error) === 'HFQUEUES'
-      ? tooManyQueues([...new Set(jobs.map(({ queue }) => queue))], queuesMax)
-      : error
-  })
+  const reply = await redis
+    .write<string[]>('enqueue', 'enqueue', args, { isEnqueue: true })
+    .catch(refused({ redis, queuesMax }, jobs))
   const settings = reply.value.at(-1)!
   return jobs.map((job, index): Enqueued => {
     const [kind, id, detail] = reply.value.slice(3 * index, 3 * index + 3) as [string, string, string]
@@ -251,49 +260,4 @@ function whenOf({ when, replace, ...job }: NewJob): string {
   const time =
     when === null ? '-' : 'runAtMs' in when ? String(Math.round(when.runAtMs)) : `+${Math.ceil(when.delayMs)}`
   return `${time} ${replace?.waitMs ?? '-'} ${replace?.maxWaitMs ?? '-'}${job.lifo === true ? ' l' : ''}`
-}
-
-interface Answer {
-  readonly kind: string
-  readonly id: string
-  readonly detail: string
-}
-
-function answerOf(
-  job: NewJob,
-  { kind, id, detail }: Answer,
-  { claim, settings, nowMs }: { claim: ClaimOnEnqueue | undefined; settings: string; nowMs: number },
-): Enqueued {
-  if (kind === 'refused') return { id, refused: readRefusal(job, detail) }
-  if (kind === 'orphan') return { id, unknownParent: longId(detail) }
-  if (kind === 'claimed' && claim !== undefined) {
-    return { id, created: true, state: 'running', claimed: claimedJob(job, Number(detail), settings, nowMs) }
-  }
-  const state = stateOfLetter(detail)
-  if (kind === 'replaced') return { id, created: false, replaced: true, state }
-  return { id, created: kind === 'created', state }
-}
-
-/** Why flow control refuses a job: held.ts has the words. */
-function readRefusal({ queue, flow }: NewJob, detail: string): FlowRefusal {
-  const [code, first, onFull] = detail.split(' ') as [FlowRefusal['code'], string, 'reject' | 'wait']
-  switch (code) {
-    case 'limit_unknown':
-      return { code, limit: first }
-    case 'too_many_tracks':
-      return { code, max: Number(first) }
-    case 'queue_full':
-      return { code, queue, maxDepth: Number(first), onFull }
-    case 'group_full':
-      return { code, queue, group: flow?.group ?? '', maxDepth: Number(first), onFull }
-  }
-}
-
-function claimedJob(job: NewJob, fence: number, settings: string, nowMs: number): ClaimedJob {
-  const { id, queue, type, payload, version, priority, limits, idempotencyKey, tags, trace } = job
-  return {
-    ...{ id, fence, queue, type, payload, version, priority, attempt: 1, crashes: 0, createdAtMs: nowMs, limits },
-    ...{ queueLimits: queueLimits(settings), idempotencyKey, tags, trace },
-    ...originOf(job),
-  }
 }

@@ -16,7 +16,6 @@ export interface Facts
     NewJob,
     | 'queue'
     | 'type'
-    | 'payload'
     | 'version'
     | 'priority'
     | 'idempotencyKey'
@@ -62,6 +61,8 @@ export function keyText(key: string): string {
 }
 
 function optionsOf({ version, limits, tags, trace, enqueuedBy }: NewJob, schedule: MadeBy | null): string {
+  const isUsual = version === 1 && tags.length === 0 && trace === null && schedule === null && enqueuedBy === undefined
+  if (isUsual && Object.keys(limits).length === 0) return '\t'
   const options: Options = {
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(schedule === null ? {} : { schedule }),
@@ -83,14 +84,8 @@ function parseUnlessEmpty(text: string | undefined): object {
   return text ? (JSON.parse(text) as object) : {}
 }
 
-/** Reads facts; `payload` is what stands behind the head. */
-export function readFacts(text: string): Facts {
-  const end = text.indexOf('\n')
-  return { ...readHead(text.slice(0, end)), payload: text.slice(end + 1) }
-}
-
-/** Reads the head of facts alone. */
-export function readHead(head: string): Omit<Facts, 'payload'> {
+/** Reads the head of facts: what stands before the payload. */
+export function readHead(head: string): Facts {
   const [created, type, queue, priority, parents, key, ttl, ...rest] = head.split(' ') as [
     ...[string, string, string, string, string, string, string],
     ...string[],

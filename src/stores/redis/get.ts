@@ -93,7 +93,7 @@ export function readStanding(text: string, createdAtMs: number): Standing {
 /** A job as a function gives it. */
 export interface SeenJob {
   readonly id: string
-  readonly facts: Omit<Facts, 'payload'>
+  readonly facts: Facts
   /** JSON text; '' when it was not asked for. */
   readonly payload: string
   readonly standing: Standing

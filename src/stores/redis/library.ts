@@ -13,6 +13,7 @@ import { CLAIM, CLAIM_LUA } from './claim.js'
 import { DELETE } from './delete.js'
 import { ENDINGS } from './endings.js'
 import { ENQUEUE } from './enqueue.js'
+import { ENQUEUE_PLAIN } from './enqueue-plain.js'
 import { EPOCH } from './epochs.js'
 import { EXPIRED } from './expired.js'
 import { EXTEND } from './extend.js'
@@ -127,6 +128,7 @@ function alone(...pieces: readonly string[]): string {
 const OPERATIONS = [
   ...[
     ENQUEUE,
+    ENQUEUE_PLAIN,
     CLAIM_LUA,
     alone(FLOW_CLAIM, CLAIM),
     SETTLE,

@@ -33,6 +33,7 @@ export const KEY_COMMANDS: Readonly<Record<string, string>> = {
   ...{ SADD: '0', SCARD: '', SMEMBERS: '', SREM: '0' },
   ...{ XADD: '* 0 0', XDEL: '0-1', XLEN: '', XRANGE: '- +', XREVRANGE: '+ -' },
   ...{ ZADD: '0 0', ZCARD: '', ZCOUNT: '0 1', ZRANGE: '0 1', ZRANGEBYLEX: '- +', ZRANGEBYSCORE: '0 1', ZREM: '0' },
+  ...{ ZREMRANGEBYRANK: '0 0' },
   ...{ ZREVRANGE: '0 1', ZREVRANGEBYLEX: '+ -', ZREVRANGEBYSCORE: '1 0', ZSCORE: '0' },
 }
 

@@ -32,7 +32,7 @@ local function begin(b, args)
     shard = tonumber(meta[3] or nil), seenLine = tonumber(seenLine), owed = {},
     chunk = {}, f = {}, s = {}, jobs = {}, queues = {},
     -- What the commit writes. Of several changes to one member or field the last one counts.
-    facts = {}, payloads = {}, standings = {}, newChunks = {}, zsets = {}, hashes = {}, sets = {}, counts = {}, total = {}, sums = {}, commands = {},
+    facts = {}, payloads = {}, standings = {}, newChunks = {}, zsets = {}, hashes = {}, sets = {}, counts = {}, total = {}, sums = {}, lists = {}, commands = {},
     woken = {}, told = {}, wokenNames = {}, asked = {}, lines = 0
   }
 end
@@ -56,6 +56,14 @@ local function getField(work, key, field)
   local changes = work.hashes[key]
   if changes and changes[field] ~= nil then return changes[field] end
   return redis.call('HGET', work.b .. key, field)
+end
+
+-- For commands with a list of members or fields and values: of many jobs that are alike one list is made, and no change for each. Returns
+-- the list, to be filled.
+local function listFor(work, command, key)
+  local list = {}
+  work.lists[#work.lists + 1] = { command = command, key = key, values = list }
+  return list
 end
 
 -- For commands that only add to what is there: RPUSH, XADD, DEL.
@@ -222,7 +230,7 @@ end
 -- The commands that read the size of a key, and raise when it is of another type.
 local SIZES = {
   zsets = 'ZCARD', hashes = 'HLEN', sets = 'SCARD', RPUSH = 'LLEN', LTRIM = 'LLEN', XADD = 'XLEN', XDEL = 'XLEN',
-  HINCRBY = 'HLEN', HINCRBYFLOAT = 'HLEN', LPUSH = 'LLEN'
+  HINCRBY = 'HLEN', HINCRBYFLOAT = 'HLEN', LPUSH = 'LLEN', HSET = 'HLEN', ZADD = 'ZCARD', ZREM = 'ZCARD', ZREMRANGEBYRANK = 'ZCARD'
 }
 
 local function demand(work, known, command, ...)
@@ -248,6 +256,10 @@ local function tryCommit(work)
     demand(work, known, 'HINCRBY', b, '0', '1')
     redis.call('HLEN', b .. key)
   end
+  for _, each in ipairs(work.lists) do
+    demand(work, known, each.command, b, '0', '0')
+    redis.call(SIZES[each.command], b .. each.key)
+  end
   if next(work.sets) then
     demand(work, known, 'SADD', b, '0')
     demand(work, known, 'SREM', b, '0')
@@ -271,6 +283,8 @@ local function commit(work)
   if work.slotted then limits.report(work) end
   tryCommit(work)
   for _, chunk in ipairs(work.newChunks) do redis.call('ZADD', work.b .. 'chunks', 0, chunk) end
+  -- First, because ranks count before anything else has changed.
+  for _, each in ipairs(work.lists) do callWith(each.command, work.b .. each.key, each.values) end
   commitHashes(work, byChunk(work, 'f:', work.facts))
   commitHashes(work, byChunk(work, 'b:', work.payloads))
   commitHashes(work, byChunk(work, 's:', work.standings))
