@@ -71,9 +71,12 @@ export class WatchedRedis {
 
   async close(): Promise<void> {
     for (const { child, folder } of this.#sentinels) {
-      const ended = once(child, 'exit')
-      child.kill('SIGKILL')
-      await ended
+      // An interrupt of the terminal reaches sentinels too: one that has ended sends no second event.
+      if (child.exitCode === null && child.signalCode === null) {
+        const ended = once(child, 'exit')
+        child.kill('SIGKILL')
+        await ended
+      }
       await rm(folder, { recursive: true, force: true })
     }
     await Promise.all([this.primary, ...this.replicas].map((server) => server.close()))
