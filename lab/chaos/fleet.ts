@@ -5,7 +5,9 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Recorder } from '../gen/recorder.js'
-import { FaultProxy } from './proxy.js'
+import type { FaultProxy } from './proxy.js'
+import type { Durability } from './settings.js'
+import type { Stage, Way } from './stage.js'
 import type { WorkerOrder, WorkerReady, WorkerSetup } from './work.js'
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url))
@@ -14,13 +16,11 @@ const READY_MS = 60_000
 const AGAIN_MS = 100
 
 export interface FleetOptions {
-  readonly port: number
-  /** The port of the pooler that some of the workers use, or null. */
-  readonly pooler: { readonly port: number; readonly workers: number } | null
+  readonly stage: Stage
   /** Records when workers come and go. */
   readonly recorder: Recorder
-  readonly schema: string
   readonly folder: string
+  readonly durability: Durability
   readonly leaseMs: number
   readonly concurrency: number
   readonly prefetch: number
@@ -32,9 +32,9 @@ export interface FleetOptions {
 
 export class FleetWorker {
   readonly name: string
-  readonly proxy: FaultProxy
-  /** Whether its link leads to a pooler. */
-  readonly isPooled: boolean
+  /** Its link, which can be broken; null for a worker that finds the server itself. */
+  readonly proxy: FaultProxy | null
+  readonly #url: string
   readonly #options: FleetOptions
   #child: ChildProcess | null = null
   #processRun = 0
@@ -45,18 +45,20 @@ export class FleetWorker {
   skewMs = 0
   restarts = 0
 
-  constructor(name: string, way: { proxy: FaultProxy; isPooled: boolean }, options: FleetOptions) {
+  constructor(name: string, way: Way, options: FleetOptions) {
     this.name = name
-    this.proxy = way.proxy
-    this.isPooled = way.isPooled
+    this.proxy = way.link
+    this.#url = way.url
     this.#options = options
   }
 
   start(): void {
-    const { schema, folder, leaseMs, concurrency, prefetch, processes, queues, imports, recorder } = this.#options
+    const { stage, durability, folder, leaseMs, concurrency, prefetch, processes, queues, imports, recorder } =
+      this.#options
     const processRun = ++this.#processRun
     const record = join(folder, `${this.name}.${processRun}.jsonl`)
-    const place = { url: this.proxy.url, schema, name: this.name, processRun, record }
+    const { schema, effectsUrl } = stage
+    const place = { url: this.#url, schema, effectsUrl, durability, name: this.name, processRun, record }
     const setup: WorkerSetup = { ...place, leaseMs, concurrency, prefetch, processes, queues }
     const skewed = this.skewMs === 0 ? [] : ['--import', WRONG_CLOCK]
     const child = fork(PROGRAM, [JSON.stringify(setup)], {
@@ -137,7 +139,7 @@ export class FleetWorker {
       await ended
       clearTimeout(timer)
     }
-    await this.proxy.close()
+    await this.proxy?.close()
   }
 }
 
@@ -145,9 +147,8 @@ export class FleetWorker {
 export async function startFleet(count: number, options: FleetOptions): Promise<FleetWorker[]> {
   const fleet: FleetWorker[] = []
   for (let number = 1; number <= count; number++) {
-    const isPooled = options.pooler !== null && number <= options.pooler.workers
-    const proxy = await FaultProxy.open(isPooled ? options.pooler!.port : options.port)
-    const worker = new FleetWorker(`worker-${number}`, { proxy, isPooled }, options)
+    const way = await options.stage.way({ kind: 'worker', number })
+    const worker = new FleetWorker(`worker-${number}`, way, options)
     worker.start()
     fleet.push(worker)
   }

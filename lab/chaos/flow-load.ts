@@ -11,7 +11,7 @@ import type { Random } from '../../src/core/ports.js'
 import type { Holdfast } from '../../src/holdfast.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import type { GeneratedJob } from '../gen/handlers.js'
-import { sleep } from './on-server.js'
+import { sleep } from './sleep.js'
 import { FLOW_JOBS } from './work.js'
 
 const MAIL_GROUPS = 150

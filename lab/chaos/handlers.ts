@@ -1,13 +1,12 @@
 // The handlers of a chaos run: the generated load with effects in two tables, and jobs with a purpose of their own. A module, so that children load
 // it too.
 
-import pg from 'pg'
 import type { Handler, JobContext } from '../../src/core/definition.js'
 import { isHoldfastError } from '../../src/core/errors.js'
 import { type GeneratedHooks, generatedHandlers, wait } from '../gen/handlers.js'
 import type { GeneratedPayload } from '../gen/mix.js'
 import { Recorder } from '../gen/recorder.js'
-import { WITNESS } from './watch.js'
+import { openEffects } from './effects.js'
 import { FLOW_JOBS, GENERATED, SPECIAL, type WorkerSetup } from './work.js'
 
 const setup = JSON.parse(process.env.HOLDFAST_CHAOS_SETUP!) as WorkerSetup
@@ -16,13 +15,7 @@ export const recorder: Recorder = new Recorder(setup.record.replace(/jsonl$/, `$
   process: setup.name,
   processRun: setup.processRun,
 })
-const pool = new pg.Pool({
-  ...{ connectionString: setup.url, max: 8, application_name: 'chaos effects' },
-  ...{ connectionTimeoutMillis: 3_000, query_timeout: 3_000, idleTimeoutMillis: 5_000 },
-})
-pool.on('error', () => {})
-// Also for a connection that is leaving the pool: if the server ends it then, only this listener receives the error.
-pool.on('connect', (client) => client.on('error', () => {}))
+const effects = openEffects(setup)
 
 /** Long enough after a rollback for every handler to be notified of a lost lease. */
 const OUTLIVE_MS = 15_000
@@ -49,51 +42,22 @@ const hooks: GeneratedHooks = {
   isDown: () => orders.isDown,
 }
 
-async function applyOutside({ id, fence, attempt, signal }: JobContext): Promise<void> {
-  signal.throwIfAborted()
-  recorder.write({ ev: 'effect.begin', job: id, fence })
-  await pool.query(`INSERT INTO ${WITNESS}.effects_outside VALUES ($1, $2, $3)`, [id, fence, attempt])
+async function applyOutside(ctx: JobContext): Promise<void> {
+  ctx.signal.throwIfAborted()
+  recorder.write({ ev: 'effect.begin', job: ctx.id, fence: ctx.fence })
+  await effects.outside(ctx)
   dieIfOrdered()
 }
 
 async function applyInside(ctx: JobContext): Promise<void> {
-  const client = await pool.connect()
-  let failed: Error | undefined
-  const note = (error: Error) => {
-    failed = error
-  }
-  client.on('error', note)
-  try {
-    await client.query('BEGIN')
-    await client.query(`INSERT INTO ${WITNESS}.effects_inside VALUES ($1, $2, $3)`, [ctx.id, ctx.fence, ctx.attempt])
-    await ctx.complete(client)
-    await client.query('COMMIT')
-    dieIfOrdered()
-  } catch (error) {
-    failed = error instanceof Error ? error : new Error(String(error))
-    throw error
-  } finally {
-    client.off('error', note)
-    // A connection whose transaction failed is not used again: whatever was open on it is rolled back with its end.
-    client.release(failed)
-  }
+  await effects.inside(ctx)
+  dieIfOrdered()
 }
 
 /** Completes the job in a transaction that stays open for longer than the lease and is then rolled back; then goes on for as long as
  *  nobody tells it to stop. */
 async function outlive(ctx: JobContext): Promise<void> {
-  const client = await pool.connect()
-  let failed: Error | true = true
-  try {
-    await client.query('BEGIN')
-    await ctx.complete(client)
-    await new Promise((resolve) => setTimeout(resolve, 2.5 * setup.leaseMs))
-    await client.query('ROLLBACK')
-  } catch (error) {
-    failed = error instanceof Error ? error : new Error(String(error))
-  } finally {
-    client.release(failed)
-  }
+  await effects.rollBack(ctx, 2.5 * setup.leaseMs)
   await wait(OUTLIVE_MS, ctx.signal)
 }
 

@@ -4,16 +4,17 @@
 import { join } from 'node:path'
 import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
-import { postgresStore } from '../../src/stores/postgres/index.js'
 import { seededRandom } from '../../src/testing/seeded-random.js'
 import { type GeneratedJob, generatedJobs } from '../gen/handlers.js'
 import { type GeneratedPayload, jobAt, type Kind } from '../gen/mix.js'
 import { type Call, produce } from '../gen/produce.js'
 import { Recorder } from '../gen/recorder.js'
 import { flowOf } from './flow-load.js'
-import { FaultProxy } from './proxy.js'
+import { openStore } from './open-store.js'
+import type { FaultProxy } from './proxy.js'
 import type { ChaosSettings } from './settings.js'
-import { GENERATED } from './work.js'
+import type { Stage } from './stage.js'
+import { GENERATED, queueOf } from './work.js'
 
 const CALLERS = 400
 const KEYS = 300
@@ -21,7 +22,8 @@ const OPERATE_MS = 400
 
 export class Producer {
   readonly name: string
-  readonly proxy: FaultProxy
+  /** Its link, which can be broken; null for one that finds the server itself. */
+  readonly proxy: FaultProxy | null
   readonly #holdfast: Holdfast
   readonly #recorder: Recorder
   readonly #seed: number
@@ -35,7 +37,7 @@ export class Producer {
 
   private constructor(parts: {
     name: string
-    proxy: FaultProxy
+    proxy: FaultProxy | null
     holdfast: Holdfast
     recorder: Recorder
     seed: number
@@ -51,12 +53,12 @@ export class Producer {
 
   static async open(
     number: number,
-    place: { port: number; schema: string; folder: string; settings: ChaosSettings },
+    place: { stage: Stage; folder: string; settings: ChaosSettings },
   ): Promise<Producer> {
-    const { port, schema, folder, settings } = place
+    const { stage, folder, settings } = place
     const name = `producer-${number}`
-    const proxy = await FaultProxy.open(port)
-    const store = await postgresStore(proxy.url, { schema, deadlineMs: 3_000, connectMs: 3_000 })
+    const { url, link: proxy } = await stage.way({ kind: 'producer', number })
+    const store = await openStore({ url, schema: stage.schema, durability: settings.durability })
     const holdfast = await openHoldfast(store, { upkeep: false, name })
     const recorder = new Recorder(join(folder, `${name}.jsonl`), { process: name, processRun: 1 })
     return new Producer({ name, proxy, holdfast, recorder, settings, seed: settings.seed * 16 + number })
@@ -93,10 +95,14 @@ export class Producer {
     const last = this.#accepted[this.#accepted.length - 1]
     const isAfter = last !== undefined && random.float() < 0.04
     const priority = random.float() < 0.8 ? 0 : random.float() < 0.5 ? 5 : -5
+    const { spread } = this.#settings
+    // A key is one of its queue.
+    const keys = spread > 1 ? `welcome-${seq % spread}` : 'welcome'
     const options: EnqueueOptions = {
       priority,
+      ...(spread > 1 ? { queue: queueOf(seq % spread) } : {}),
       ...(random.float() < 0.05 ? { delay: Math.round(300 + random.float() * 2_500) } : {}),
-      ...(random.float() < 0.1 ? { idempotencyKey: `welcome-${Math.floor(random.float() * KEYS)}` } : {}),
+      ...(random.float() < 0.1 ? { idempotencyKey: `${keys}-${Math.floor(random.float() * KEYS)}` } : {}),
       ...(isAfter ? { after: last, onParentDead: random.float() < 0.5 ? 'run' : 'cancel' } : {}),
     }
     if (!this.#settings.hasFlow) return { job: JOBS[payload.kind], payload, options }
@@ -134,7 +140,7 @@ export class Producer {
     this.#isClosed = true
     await this.#holdfast.close()
     this.#recorder.close()
-    await this.proxy.close()
+    await this.proxy?.close()
   }
 }
 

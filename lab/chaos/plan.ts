@@ -2,8 +2,8 @@
 // lanes overlap.
 
 import { seededRandom } from '../../src/testing/seeded-random.js'
-import { ROLE_SETTINGS } from './roles.js'
-import { type ChaosSettings, FAULT_KINDS, type FaultKind, SWITCHES } from './settings.js'
+import { ROLE_SETTINGS } from './postgres/roles.js'
+import { type ChaosSettings, FAULT_KINDS, type FaultKind, REDIS_KINDS, SWITCHES } from './settings.js'
 
 export interface PlannedFault {
   readonly index: number
@@ -29,18 +29,27 @@ const ON_SERVER: readonly FaultKind[] = [
   'clock back',
   'demoted for a while',
   ...SWITCHES,
+  ...REDIS_KINDS,
+]
+/** Faults of a link. */
+const ON_LINK: readonly FaultKind[] = [
+  ...(['cut by reset', 'cut by end', 'refuse connections', 'half-open link', 'slow link'] as const),
+  ...(['lose answer to claim', 'lose answer to settle', 'lose answer to commit'] as const),
 ]
 const ON_LOAD: readonly FaultKind[] = [
   ...(['dependency away', 'poison burst', 'killing payload', 'stuck handler', 'transaction outlives lease'] as const),
   ...(['exiting handler', 'leaking handler', 'spinning handler'] as const),
 ]
 /** Faults of the server from which processes must recover quickly: lateness because of them counts. */
-const PASSED_OVER: readonly FaultKind[] = ['terminate backends', 'lose notifications']
+const PASSED_OVER: readonly FaultKind[] = ['terminate backends', 'lose notifications', 'kill clients', 'replica away']
 const WARM_UP_MS = 3_000
 
 /** The faults of a run, by the time they start. */
 export function planFaults(
-  settings: Pick<ChaosSettings, 'seed' | 'workers' | 'pooled' | 'producers' | 'seconds' | 'leaseMs' | 'faults'>,
+  settings: Pick<
+    ChaosSettings,
+    'seed' | 'workers' | 'pooled' | 'unlinked' | 'producers' | 'seconds' | 'leaseMs' | 'faults'
+  >,
 ): PlannedFault[] {
   const random = seededRandom(settings.seed)
   const planned: Omit<PlannedFault, 'index'>[] = []
@@ -59,7 +68,7 @@ export function planFaults(
 function targetOf(
   kind: FaultKind,
   number: number,
-  { workers, pooled, producers }: Pick<ChaosSettings, 'workers' | 'pooled' | 'producers'>,
+  { workers, pooled, unlinked, producers }: Pick<ChaosSettings, 'workers' | 'pooled' | 'unlinked' | 'producers'>,
   luck: number,
 ): string {
   if (ON_SERVER.includes(kind)) return 'server'
@@ -74,7 +83,8 @@ function targetOf(
     kind === 'cut by reset' || kind === 'cut by end' || kind === 'refuse connections' || kind === 'half-open link'
   if (isLink && luck < 0.25) return `producer-${1 + (number % producers)}`
   // Behind a pooler statements have no names by which a link could recognise them.
-  const first = kind === 'lose answer to claim' || kind === 'lose answer to settle' ? pooled : 0
+  const isNamed = kind === 'lose answer to claim' || kind === 'lose answer to settle'
+  const first = Math.max(isNamed ? pooled : 0, ON_LINK.includes(kind) ? unlinked : 0)
   return `worker-${1 + first + Math.floor(luck * (workers - first))}`
 }
 
@@ -96,7 +106,13 @@ function lengthOf(kind: FaultKind, leaseMs: number, luck: number): number {
     case 'refuse connections':
     case 'slow link':
     case 'lock tables':
+    case 'stall server':
+    case 'pause clients':
+    case 'memory full':
       return between(400, 1_200)
+    case 'replica away':
+    case 'replication cut':
+      return between(500, 1_000)
     case 'stop server':
       return between(0, 1_000)
     case 'disk full':

@@ -3,6 +3,8 @@
 
 /** One mistake: in which modules, what, by what. */
 interface Plant {
+  /** Texts of the functions on Redis, which the run loads itself. */
+  readonly lua?: readonly { readonly find: string; readonly by: string }[]
   readonly replacements: readonly { readonly module: string; readonly find: string; readonly by: string }[]
   /** One of these the checker must say. */
   readonly invariants: readonly string[]
@@ -43,14 +45,34 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     ],
     invariants: ['I5'],
   },
+  'redis: settle without fence': {
+    lua: [
+      {
+        find: "local isHeld = job and job.state == 'R' and job.fence == settled.fence",
+        by: "local isHeld = job and job.state == 'R'",
+      },
+    ],
+    replacements: [],
+    invariants: ['I4', 'I5', 'I6'],
+  },
+}
+
+/** What a plant changes in the functions on Redis. */
+export function plantedLua(name: string | null): readonly { readonly find: string; readonly by: string }[] {
+  return name === null ? [] : (plantOf(name).lua ?? [])
+}
+
+function plantOf(name: string): Plant {
+  const plant = PLANTS[name]
+  if (plant !== undefined) return plant
+  throw new Error(`there is no plant ${JSON.stringify(name)}; there are: ${Object.keys(PLANTS).join(', ')}`)
 }
 
 /** The modules a worker process loads first for a plant. */
 export function plantImports(name: string | null): string[] {
   if (name === null) return []
-  const plant = PLANTS[name]
-  if (plant === undefined)
-    throw new Error(`there is no plant ${JSON.stringify(name)}; there are: ${Object.keys(PLANTS).join(', ')}`)
+  const plant = plantOf(name)
+  if (plant.replacements.length === 0) return []
   const hook = `
     const replacements = ${JSON.stringify(plant.replacements)}
     export async function load(url, context, next) {

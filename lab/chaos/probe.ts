@@ -2,21 +2,20 @@
 // too long, the server is away or the machine is overloaded, and lateness is not checked.
 
 import type { Recorder } from '../gen/recorder.js'
-import type { PostgresServer } from '../servers/postgres.js'
-import { onServer, sleep } from './on-server.js'
-import { WITNESS } from './watch.js'
+import { sleep } from './sleep.js'
+import type { Stage } from './stage.js'
 
 const EVERY_MS = 500
 
 /** Writes until the signal fires, and records the slow spans. */
 export async function probe(
-  server: () => PostgresServer,
+  stage: Stage,
   recorder: Recorder,
   { signal, slowMs }: { readonly signal: AbortSignal; readonly slowMs: number },
 ): Promise<void> {
   while (!signal.aborted) {
     const storeAt = Date.now()
-    await onServer(server, (sql) => sql.query(`INSERT INTO ${WITNESS}.probes DEFAULT VALUES`)).catch(() => {})
+    await stage.probe().catch(() => {})
     await sleep(EVERY_MS)
     const untilAt = Date.now()
     if (untilAt - storeAt > EVERY_MS + slowMs) recorder.write({ ev: 'busy', storeAt, untilAt })

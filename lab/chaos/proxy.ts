@@ -1,21 +1,15 @@
-// A TCP proxy in front of PostgreSQL that can cut, refuse, stall and slow down connections. Because it reads the protocol, it can
+// A TCP proxy in front of a server that can cut, refuse, stall and slow down connections. Because it reads the protocol, it can
 // also lose the answer to a commit: the server has done the work, and the client never learns it from this connection.
 
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-
-/** What a message to the server is: its type and, where it has one, the statement's name or text. */
-export interface FrontendMessage {
-  /** 'Q' simple query, 'P' parse, 'B' bind, 'E' execute, 'S' sync, … */
-  readonly type: string
-  /** Text of a simple query, name of a prepared statement that is bound, as it is in our code. */
-  readonly text: string
-}
+import { POSTGRES_WIRE } from './postgres/wire.js'
+import type { FrontendMessage, Wire } from './wire.js'
 
 interface Link {
   readonly client: Socket
   readonly server: Socket
-  /** How many answers (ReadyForQuery) have arrived, and how many were requested. */
+  /** How many answers have arrived, and how many were requested. */
   answered: number
   asked: number
   /** The answer that must not reach the client, or null. */
@@ -24,19 +18,21 @@ interface Link {
 
 export class FaultProxy {
   #target: number
+  readonly #wire: Wire
   readonly #server: Server
   readonly #links = new Set<Link>()
   #mode: 'pass' | 'blackhole' | 'refuse' = 'pass'
   #delayMs = 0
   #trap: { matches: (message: FrontendMessage) => boolean; sprung: () => void } | null = null
 
-  private constructor(target: number) {
+  private constructor(target: number, wire: Wire) {
     this.#target = target
+    this.#wire = wire
     this.#server = createServer((client) => this.#accept(client))
   }
 
-  static async open(targetPort: number): Promise<FaultProxy> {
-    const proxy = new FaultProxy(targetPort)
+  static async open(targetPort: number, wire: Wire = POSTGRES_WIRE): Promise<FaultProxy> {
+    const proxy = new FaultProxy(targetPort, wire)
     proxy.#server.listen(0, '127.0.0.1')
     await once(proxy.#server, 'listening')
     return proxy
@@ -47,7 +43,7 @@ export class FaultProxy {
   }
 
   get url(): string {
-    return `postgres://holdfast@127.0.0.1:${this.port}/postgres`
+    return this.#wire.url(this.port)
   }
 
   /**
@@ -116,7 +112,7 @@ export class FaultProxy {
       return
     }
     const server = connect(this.#target, '127.0.0.1')
-    const link: Link = { client, server, answered: 0, asked: 1, cutAt: null }
+    const link: Link = { client, server, answered: 0, asked: this.#wire.greetings, cutAt: null }
     this.#links.add(link)
     const end = () => {
       this.#links.delete(link)
@@ -124,8 +120,10 @@ export class FaultProxy {
       server.destroy()
     }
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end)
-    const fromClient = messageReader(false, (message) => this.#toServer(link, message))
-    const fromServer = messageReader(true, (message) => this.#toClient(link, message))
+    const fromClient = this.#wire.requests((message) => this.#toServer(link, message))
+    const fromServer = this.#wire.answers(() => {
+      link.answered++
+    })
     const toServer = new Pipe(server)
     const toClient = new Pipe(client)
     client.on('data', (chunk) => {
@@ -143,12 +141,7 @@ export class FaultProxy {
 
   #toServer(link: Link, message: FrontendMessage): void {
     if (this.#trap !== null && link.cutAt === null && this.#trap.matches(message)) link.cutAt = link.asked + 1
-    // Each sync and each simple query is answered by one ReadyForQuery.
-    if (message.type === 'S' || message.type === 'Q') link.asked++
-  }
-
-  #toClient(link: Link, message: FrontendMessage): void {
-    if (message.type === 'Z') link.answered++
+    if (message.isAsked) link.asked++
   }
 
   #spring(link: Link): void {
@@ -186,38 +179,4 @@ class Pipe {
     // Timers of one length fire in the order they were set; the rounding up keeps those of different lengths in order too.
     setTimeout(() => this.#to.writable && this.#to.write(chunk), Math.ceil(dueMs - nowMs))
   }
-}
-
-/** Cuts a stream of the PostgreSQL protocol into messages. The client's first one has no type. */
-function messageReader(isServer: boolean, onMessage: (message: FrontendMessage) => void): (chunk: Buffer) => void {
-  let rest: Buffer = Buffer.alloc(0)
-  let isFirst = !isServer
-  return (chunk) => {
-    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    for (;;) {
-      const header = isFirst ? 4 : 5
-      if (rest.length < header) return
-      const length = rest.readInt32BE(header - 4) + header - 4
-      if (rest.length < length) return
-      if (!isFirst) onMessage(readMessage(rest.subarray(0, length)))
-      // An encryption request is answered by one byte, and then the real first message comes.
-      else if (rest.readInt32BE(4) === 80877103) throw new Error('the proxy speaks no TLS')
-      isFirst = false
-      rest = rest.subarray(length)
-    }
-  }
-}
-
-function readMessage(message: Buffer): FrontendMessage {
-  const type = String.fromCharCode(message[0]!)
-  if (type === 'Q' || type === 'P') return { type, text: readText(message, 5).text }
-  // What follows the last _ is a hash of the statement's text.
-  if (type === 'B')
-    return { type, text: readText(message, readText(message, 5).end).text.replace(/_[0-9a-f]{16}$/, '') }
-  return { type, text: '' }
-}
-
-function readText(message: Buffer, from: number): { text: string; end: number } {
-  const zero = message.indexOf(0, from)
-  return { text: message.toString('utf8', from, zero), end: zero + 1 }
 }

@@ -5,10 +5,8 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import type { Store } from '../../src/core/store.js'
 import { openHoldfast } from '../../src/holdfast.js'
-import { postgresStore } from '../../src/stores/postgres/index.js'
 import { Recorder } from '../gen/recorder.js'
 import { checkHistory } from '../history/check.js'
 import type { HistoryEvent, RunBegun } from '../history/events.js'
@@ -16,30 +14,20 @@ import { smallestOffender, writeStory } from '../history/story.js'
 import type { Verdict } from '../history/verdict.js'
 import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
-import type { FillableDisk } from '../servers/fillable-disk.js'
-import type { PostgresServer } from '../servers/postgres.js'
-import { readChanges, readFinal } from './collect.js'
-import { FILLABLE, makeFault, type Scene } from './faults.js'
+import { makeFault } from './faults.js'
 import { readRecords, writeHistory } from './files.js'
 import { type FleetWorker, startFleet } from './fleet.js'
 import { allowUsual, operateFlow } from './flow-load.js'
 import { Producer } from './load.js'
-import { Machine } from './machine.js'
-import { Neighbour } from './neighbour.js'
-import { enqueueOldJobs, hasOldDays, makeOldDays, readOldDays } from './old-days.js'
-import { onServer, sleep } from './on-server.js'
+import { openStage } from './open-stage.js'
 import { type PlannedFault, planFaults } from './plan.js'
 import { plantImports } from './plants.js'
 import { probe } from './probe.js'
-import { FaultProxy } from './proxy.js'
 import { type ChaosSettings, has } from './settings.js'
-import { Stranger } from './stranger.js'
-import { watchSchema } from './watch.js'
-import { FLOW_QUEUES, QUEUES, SPECIAL } from './work.js'
+import { sleep } from './sleep.js'
+import type { Scene, Stage } from './stage.js'
+import { FLOW_QUEUES, QUEUES, queueOf, SPECIAL } from './work.js'
 
-const RETENTION_MS = 7 * 86_400_000
-const PRUNES_MAX = 100
-const SCHEMA = 'holdfast'
 // With a planted mistake some jobs may never end, and the others have shown enough.
 const DRAIN_PLANTED_MS = 5_000
 // Workers poll every second at the latest, and a call that hangs ends after three. The rest allows for a machine under other load.
@@ -77,8 +65,8 @@ export async function runChaos(
 ): Promise<ChaosResult> {
   const began = performance.now()
   const open: Open = { fleet: [], others: [] }
-  const [machine, close] = await openAndCloseForSure(
-    () => Machine.open(wanted),
+  const [stage, close] = await openAndCloseForSure(
+    () => openStage(wanted),
     async (opened) => {
       await Promise.allSettled([
         ...open.fleet.map((worker) => worker.stop()),
@@ -88,19 +76,19 @@ export async function runChaos(
     },
   )
   try {
-    const settings = machine.disk === null ? withoutDisk(wanted) : wanted
+    const settings = stage.hasDisk ? wanted : withoutDisk(wanted)
     const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'holdfast-chaos-')))
     await mkdir(folder, { recursive: true })
     const plan = planFaults(settings)
     await writeFile(join(folder, 'plan.json'), JSON.stringify({ settings, plan }, null, 1))
-    await prepare(machine.server, machine.disk, settings)
-    const scene = await openScene(machine, folder, settings, open)
+    await stage.prepare((store) => setUp(store, settings))
+    const scene = await openScene(stage, folder, settings, open)
     say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are planned`)
     const run = await play(scene, plan, settings)
     await Promise.all([...open.fleet.map((worker) => worker.stop()), ...open.others.map((other) => other.close())])
     open.others = []
     scene.recorder.close()
-    const events = await collect(machine.server, folder, { run, settings })
+    const events = await collect(stage, folder, run)
     await writeHistory(folder, events)
     say(`chaos: checking ${events.length} events`)
     const verdict = checkHistory(events)
@@ -123,38 +111,13 @@ function withoutDisk(settings: ChaosSettings): ChaosSettings {
   return { ...settings, faults: { ...settings.faults, 'disk full': 0 } }
 }
 
-async function pruneUntilDone(store: Store): Promise<void> {
-  for (let calls = 0; calls < PRUNES_MAX; calls++) {
-    if ((await store.prune({ retentionMs: RETENTION_MS })).isDone) return
-  }
-  throw new Error(`pruning a new schema did not end within ${PRUNES_MAX} calls`)
-}
-
-async function prepare(server: PostgresServer, disk: FillableDisk | null, settings: ChaosSettings): Promise<void> {
-  if (disk !== null) {
-    await server.adopt(disk.folder)
-    const sql = new pg.Client({ connectionString: server.url })
-    await sql.connect()
-    await sql.query(`CREATE TABLESPACE ${FILLABLE} LOCATION '${disk.folder}'`)
-    await sql.query(`ALTER ROLE holdfast SET default_tablespace = ${FILLABLE}`)
-    await sql.end()
-  }
-  const store = await postgresStore(server.url, { schema: SCHEMA })
-  // With a set clock, lock timeouts do not end on time (test/stores/clock-set-back.test.ts shows it). So the one step of the day
-  // that takes locks which others wait for is done before.
-  if (server.clock !== null) await pruneUntilDone(store)
-  const sql = new pg.Client({ connectionString: server.url })
-  await sql.connect()
-  // The history table is on a disk that always has room.
-  await sql.query("SET default_tablespace = ''")
-  if (settings.hasOldDays) await makeOldDays(sql, SCHEMA)
-  await watchSchema(sql, SCHEMA)
-  await sql.end()
+/** What the store has before the first worker is up. */
+async function setUp(store: Store, { hasFlow }: ChaosSettings): Promise<void> {
   const holdfast = await openHoldfast(store, { upkeep: false })
   for (const { name, ...policy } of SCHEDULES) {
     await holdfast.schedule(name, { cron: EVERY_SECOND, job: SPECIAL.tick, payload: null, ...policy })
   }
-  if (settings.hasFlow) {
+  if (hasFlow) {
     await allowUsual(holdfast)
     const { name, ...policy } = FLOW_SCHEDULE
     await holdfast.schedule(name, { cron: EVERY_SECOND, job: SPECIAL.tick, payload: null, ...policy, ...GROUPED })
@@ -168,41 +131,27 @@ interface Open {
   others: { close(): Promise<void> }[]
 }
 
-async function openScene(machine: Machine, folder: string, settings: ChaosSettings, open: Open): Promise<Scene> {
-  const { leaseMs, concurrency, prefetch, processes, workers, pooled, plant } = settings
-  const { server } = machine
-  const place = { port: server.port, schema: SCHEMA, folder }
+async function openScene(stage: Stage, folder: string, settings: ChaosSettings, open: Open): Promise<Scene> {
+  const { leaseMs, concurrency, prefetch, processes, workers, plant, durability } = settings
   const recorder = new Recorder(join(folder, 'chaos.jsonl'), { process: 'chaos', processRun: 1 })
-  const pooler = machine.pooler === null ? null : { port: machine.pooler.port, workers: pooled }
   const imports = plantImports(plant)
-  if (settings.hasOldDays) await enqueueOldJobs(server, SCHEMA, { recorder, settings })
-  const queues = settings.hasFlow ? [...QUEUES, ...FLOW_QUEUES] : QUEUES
-  const each = { leaseMs, concurrency, prefetch, processes, queues, imports }
-  open.fleet = await startFleet(workers, { ...place, ...each, pooler, recorder })
+  const each = { durability, leaseMs, concurrency, prefetch, processes, queues: queuesOf(settings), imports }
+  await stage.enter({ folder, recorder })
+  open.others.push({ close: () => stage.leave() })
+  open.fleet = await startFleet(workers, { stage, folder, ...each, recorder })
   const producers: Producer[] = []
   for (let number = 1; number <= settings.producers; number++) {
-    const producer = await Producer.open(number, { ...place, settings })
+    const producer = await Producer.open(number, { stage, folder, settings })
     producers.push(producer)
     open.others.push(producer)
   }
-  const stranger = await openStranger(server, folder, settings.hasFlow)
-  open.others.push(stranger)
-  if (machine.pooler !== null) open.others.push(await Neighbour.open(machine.pooler.url))
   await Promise.all(open.fleet.map((worker) => worker.ready()))
-  return {
-    ...{ machine, schema: SCHEMA, fleet: open.fleet, producers, stranger, recorder },
-    get server() {
-      return machine.server
-    },
-  }
+  return { stage, fleet: open.fleet, producers, recorder }
 }
 
-async function openStranger(server: PostgresServer, folder: string, hasFlow: boolean): Promise<Stranger> {
-  const proxy = await FaultProxy.open(server.port)
-  const store = await postgresStore(proxy.url, { schema: SCHEMA, deadlineMs: 3_000, connectMs: 3_000 })
-  const holdfast = await openHoldfast(store, { upkeep: false, name: 'stranger' })
-  const recorder = new Recorder(join(folder, 'stranger.jsonl'), { process: 'stranger', processRun: 1 })
-  return new Stranger(holdfast, proxy, { recorder, hasFlow })
+function queuesOf({ hasFlow, spread }: ChaosSettings): readonly string[] {
+  const more = Array.from({ length: spread - 1 }, (_, index) => queueOf(index + 1))
+  return [...QUEUES, ...more, ...(hasFlow ? FLOW_QUEUES : [])]
 }
 
 /** From when on the machine counts as overloaded. Flow jobs must start within a second, which takes several calls, so that it must be faster. */
@@ -212,23 +161,26 @@ function slowMsOf({ hasFlow }: ChaosSettings): number {
 
 /** The faults and the load, then the time after them. Returns the plan of the run. */
 async function play(scene: Scene, plan: readonly PlannedFault[], settings: ChaosSettings): Promise<RunBegun> {
-  const from = await storeTime(scene.server)
+  const { stage } = scene
+  const from = await stage.now()
   const enough = new AbortController()
   const over = new AbortController()
-  const probing = probe(() => scene.server, scene.recorder, { signal: over.signal, slowMs: slowMsOf(settings) })
+  const probing = probe(stage, scene.recorder, { signal: over.signal, slowMs: slowMsOf(settings) })
   const producing = Promise.all(scene.producers.map((producer) => producer.run(enough.signal)))
   const accepted = () => scene.producers.reduce((sum, producer) => sum + producer.accepted, 0)
-  const operating = settings.hasFlow ? operateFlow(scene.stranger.operator, settings.seed, enough.signal) : null
+  const { operator } = stage
+  const operating = settings.hasFlow && operator !== null ? operateFlow(operator, settings.seed, enough.signal) : null
   await Promise.all([...lanesOf(plan).values()].map((lane) => playLane(scene, lane)))
-  await scene.machine.settled()
+  await stage.settled()
   say(`chaos: ${plan.length} faults made, ${accepted()} jobs accepted`)
   const deadline = performance.now() + settings.seconds * 2_000 + 60_000
   while (accepted() < settings.jobs && performance.now() < deadline) await sleep(100)
   enough.abort()
-  for (const { proxy } of [...scene.fleet, ...scene.producers, scene.stranger]) proxy.heal()
+  for (const { proxy } of [...scene.fleet, ...scene.producers]) proxy?.heal()
+  stage.heal()
   await Promise.all([producing, operating])
   await Promise.all(scene.fleet.map((worker) => worker.ready()))
-  const healedAt = await storeTime(scene.server)
+  const healedAt = await stage.now()
   say(`chaos: everything is whole, ${accepted()} jobs accepted; draining`)
   await drain(scene, healedAt, settings)
   over.abort()
@@ -256,51 +208,21 @@ function drainMsOf({ plant, drainSeconds }: ChaosSettings): number {
 }
 
 /** Schedules fire until the covered span is over; then the run drains. */
-async function drain({ server, schema }: Scene, healedAt: number, settings: ChaosSettings): Promise<void> {
+async function drain({ stage }: Scene, healedAt: number, settings: ChaosSettings): Promise<void> {
   const deadline = performance.now() + drainMsOf(settings)
-  await until(deadline, async () => {
-    const { rows } = await query<{ done: boolean }>(
-      server,
-      `SELECT coalesce(bool_and(last_at >= to_timestamp($1 / 1000.0)), true) AS done FROM "${schema}".schedules`,
-      [Math.floor(healedAt / 1_000) * 1_000],
-    )
-    return rows[0]?.done === true
-  })
-  await query(server, `DELETE FROM "${schema}".schedules`, [])
-  const tables = ['ready', 'held', 'running', 'scheduled', 'blocked'].map(
-    (table) => `(SELECT count(*) FROM "${schema}".${table})`,
-  )
+  await until(deadline, () => stage.hasFired(Math.floor(healedAt / 1_000) * 1_000))
+  await stage.removeSchedules()
   let left = Number.POSITIVE_INFINITY
   await until(deadline, async () => {
-    const { rows } = await query<{ left: number }>(server, `SELECT (${tables.join(' + ')})::float8 AS left`, [])
-    left = rows[0]?.left ?? left
+    left = (await stage.left()) ?? left
     return left === 0
   })
   say(`chaos: ${left} jobs left`)
-  if (!settings.hasOldDays) return
-  await until(deadline, async () => (await onServer(server, (sql) => hasOldDays(sql, schema))) === false)
+  await until(deadline, () => stage.isPruned())
 }
 
 async function until(deadline: number, isDone: () => Promise<boolean>): Promise<void> {
   while (!(await isDone()) && performance.now() < deadline) await sleep(200)
-}
-
-async function query<R extends pg.QueryResultRow>(
-  server: PostgresServer,
-  text: string,
-  values: unknown[],
-): Promise<{ rows: R[] }> {
-  const result = await onServer(server, (sql) => sql.query<R>(text, values))
-  return result ?? { rows: [] }
-}
-
-async function storeTime(server: PostgresServer): Promise<number> {
-  const { rows } = await query<{ now: number }>(
-    server,
-    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
-    [],
-  )
-  return rows[0]!.now
 }
 
 function describe(
@@ -310,7 +232,8 @@ function describe(
 ): RunBegun {
   const { from, healedAt } = span
   const isOfClock = ({ kind }: PlannedFault) => kind === 'clock ahead' || kind === 'clock back'
-  const least = plan.every(isOfClock) ? 0 : 1
+  const expiries = plan.every(isOfClock) ? 0 : 1
+  const unknownAnswers = plan.some(({ kind }) => kind.startsWith('lose answer')) ? 1 : 0
   return {
     ev: 'run',
     seed: String(settings.seed),
@@ -333,7 +256,7 @@ function describe(
     abortMarginMs: 1_000,
     lateness: plan.some(isOfClock) ? null : LATENESS,
     ...(settings.hasFlow ? { flow: FLOW } : {}),
-    busy: { jobs: settings.jobs, expiries: least, unknownAnswers: least },
+    busy: { jobs: settings.jobs, expiries, unknownAnswers },
   }
 }
 
@@ -349,18 +272,9 @@ function commitOf(): string | null {
   }
 }
 
-async function collect(
-  server: PostgresServer,
-  folder: string,
-  { run, settings }: { run: RunBegun; settings: ChaosSettings },
-): Promise<HistoryEvent[]> {
-  const sql = new pg.Client({ connectionString: server.url })
-  await sql.connect()
+async function collect(stage: Stage, folder: string, run: RunBegun): Promise<HistoryEvent[]> {
   const events: HistoryEvent[] = [run]
-  for await (const event of readChanges(sql)) events.push(event)
-  for (const event of await readFinal(sql, SCHEMA)) events.push(event)
-  if (settings.hasOldDays) events.push(...(await readOldDays(sql, SCHEMA)))
-  await sql.end()
+  for await (const event of stage.events(run)) events.push(event)
   for (const event of await readRecords(folder)) events.push(event)
   return events
 }

@@ -1,7 +1,7 @@
 // The settings of a chaos run: how much, how long, which faults. The forms are named settings.
 
 import type { Mix } from '../gen/mix.js'
-import type { RoleKind } from './roles.js'
+import type { RoleKind } from './postgres/roles.js'
 
 /** Every kind of fault a run can have. */
 export const FAULT_KINDS = [
@@ -52,6 +52,14 @@ export const FAULT_KINDS = [
   'switch servers',
   'flip roles',
   'fail over',
+  'kill server',
+  'stall server',
+  'memory full',
+  'kill clients',
+  'pause clients',
+  'replica away',
+  'replication cut',
+  'move slots',
 ] as const
 
 export type FaultKind = (typeof FAULT_KINDS)[number]
@@ -61,11 +69,25 @@ export const HOST_KINDS: readonly FaultKind[] = [
   ...(['kill child', 'kill supervisor', 'exiting handler', 'leaking handler', 'spinning handler'] as const),
 ]
 
+/** The kinds that Redis alone has. */
+export const REDIS_KINDS: readonly FaultKind[] = [
+  ...(['kill server', 'stall server', 'memory full', 'kill clients', 'pause clients', 'replica away'] as const),
+  ...(['replication cut', 'move slots'] as const),
+]
+
 /** The kinds that need a standby. */
 export const SWITCHES: readonly FaultKind[] = ['switch servers', 'flip roles', 'fail over']
 
+/** What the run is on. */
+type StoreName = 'postgres' | 'redis' | 'redis-cluster'
+
+/** What an accepted job survives on Redis. PostgreSQL has one answer only. */
+export type Durability = 'default' | 'replicated'
+
 export interface ChaosSettings {
   readonly seed: number
+  readonly store: StoreName
+  readonly durability: Durability
   readonly workers: number
   readonly producers: number
   /** Jobs that must be accepted before the run may end. */
@@ -84,6 +106,10 @@ export interface ChaosSettings {
   readonly processes: number
   /** How many of the workers are behind PgBouncer in transaction mode, shared with a program of another schema. */
   readonly pooled: number
+  /** How many of the workers find the server themselves, through sentinels or the nodes of a cluster: they have no link that can break. */
+  readonly unlinked: number
+  /** Over how many queues the generated load is spread. */
+  readonly spread: number
   /** Whether there are days past their retention, with jobs that live. */
   readonly hasOldDays: boolean
   /** Whether jobs have groups and limits, which an operator keeps changing. */
@@ -156,6 +182,8 @@ const NEIGHBOURS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
 }
 
 const SHORT: Omit<ChaosSettings, 'seed'> = {
+  store: 'postgres',
+  durability: 'default',
   workers: 5,
   producers: 2,
   jobs: 20_000,
@@ -167,6 +195,8 @@ const SHORT: Omit<ChaosSettings, 'seed'> = {
   prefetch: 1_000,
   processes: 0,
   pooled: 0,
+  unlinked: 0,
+  spread: 1,
   hasOldDays: false,
   hasFlow: false,
   rounds: 1,
@@ -224,11 +254,84 @@ const FLOW: Omit<ChaosSettings, 'seed'> = {
   ...{ hasFlow: true, faults: FLOW_FAULTS, mix: FLOW_MIX },
 }
 
+/** Effects that commit with their job need a database beside it. */
+const REDIS_MIX: Mix = { ...MIX, effects: { 'in transaction': 0, outside: 0.4 } }
+
+/** The faults of processes and of jobs, on every store. */
+const PROCESS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
+  'kill worker': 14,
+  'kill after effect': 6,
+  'pause beyond lease': 5,
+  'pause within lease': 6,
+  deploy: 10,
+  'second signal': 4,
+  'block event loop': 4,
+  'skew clock': 4,
+  'dependency away': 3,
+  'poison burst': 3,
+  'killing payload': 2,
+  'stuck handler': 3,
+}
+
+const REDIS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
+  ...PROCESS_FAULTS,
+  'cut by reset': 6,
+  'cut by end': 5,
+  'refuse connections': 3,
+  'half-open link': 3,
+  'slow link': 4,
+  'lose answer to claim': 4,
+  'lose answer to settle': 5,
+  'lose answer to enqueue': 5,
+  'lose notifications': 3,
+  'kill server': 2,
+  'stop server': 1,
+  'stall server': 2,
+  'memory full': 2,
+  'disk full': 2,
+  'kill clients': 4,
+  'pause clients': 2,
+  'replica away': 2,
+  'fail over': 1,
+  'switch servers': 1,
+  'flip roles': 1,
+}
+
+const REDIS: Omit<ChaosSettings, 'seed'> = {
+  ...SHORT,
+  ...{ store: 'redis', durability: 'replicated', mix: REDIS_MIX, unlinked: 1, faults: REDIS_FAULTS },
+}
+
+/** Nodes name each other's addresses, so that no process has a link of its own: what breaks links is done to the nodes' clients. */
+const CLUSTER_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
+  ...times(PROCESS_FAULTS, 1.2),
+  'lose notifications': 4,
+  'kill server': 2,
+  'stop server': 1,
+  'stall server': 3,
+  'memory full': 2,
+  'disk full': 2,
+  'kill clients': 10,
+  'pause clients': 4,
+  'replica away': 3,
+  'fail over': 2,
+  'switch servers': 2,
+  'flip roles': 1,
+  'move slots': 2,
+}
+
+const CLUSTER: Omit<ChaosSettings, 'seed'> = {
+  ...REDIS,
+  ...{ store: 'redis-cluster', unlinked: 5, spread: 6, faults: CLUSTER_FAULTS },
+}
+
 /** The forms of a run. Two run with the tests: one breaks processes, links and one server; the other has strangers, strict roles,
  *  a pooler, a standby and old days. One takes long. One has handlers in children. Two have groups and limits; the longer one is many
  *  rounds, so that what is checked fits into memory. In one only the database's clock is wrong: it is separate because all times
  *  in a history come from this clock, and because under it alone no lease may be lost. */
-export type Form = 'short' | 'neighbours' | 'long' | 'host' | 'clock' | 'flow' | 'flow-long'
+export type Form =
+  | ('short' | 'neighbours' | 'long' | 'host' | 'clock' | 'flow' | 'flow-long')
+  | ('redis' | 'redis-cluster' | 'redis-default' | 'redis-long')
 
 export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   short: SHORT,
@@ -276,6 +379,21 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
       ...ROLES,
     },
   },
+  redis: REDIS,
+  'redis-cluster': CLUSTER,
+  // What Redis itself loses when a replica takes over that is behind.
+  'redis-default': {
+    ...REDIS,
+    ...{ durability: 'default', jobs: 5_000, seconds: 50, perSecond: 100 },
+    faults: {
+      ...{ 'kill worker': 3, 'kill server': 2, 'stop server': 1, 'kill clients': 2, 'fail over': 1 },
+      'replication cut': 3,
+    },
+  },
+  'redis-long': {
+    ...REDIS,
+    ...{ rounds: 5, jobs: 42_000, perSecond: 400, seconds: 105 },
+  },
   clock: {
     ...SHORT,
     workers: 3,
@@ -287,7 +405,7 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
 }
 
 function times(faults: ChaosSettings['faults'], factor: number): ChaosSettings['faults'] {
-  return Object.fromEntries(Object.entries(faults).map(([kind, count]) => [kind, count * factor]))
+  return Object.fromEntries(Object.entries(faults).map(([kind, count]) => [kind, Math.round(count * factor)]))
 }
 
 /** Whether the run is to have faults of the kind. */

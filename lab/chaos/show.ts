@@ -36,6 +36,7 @@ export function showResult(result: ChaosResult): string {
     ['ticks', String(counts.ticks)],
     ['inversions', `${inversions.count}, the longest ${inversions.longestMs.toFixed(0)} ms`],
     ['lateness', `${counts.longestIdleWaitMs.toFixed(0)} ms at the most beside an idle worker`],
+    ...takeoverRows(verdict),
     ...flowRows(verdict),
     ['restarts', `${restarts} of worker processes`],
     ['faults', faultsText(verdict)],
@@ -47,6 +48,18 @@ export function showResult(result: ChaosResult): string {
   ]
   const lines = rows.map(([name, text]) => `${name.padEnd(12)}${text}`)
   return [...lines, ...failureLines(result)].join('\n')
+}
+
+/** What other servers did not have when they took over, on stores where that can be. */
+function takeoverRows({ counts }: Verdict): (readonly [string, string])[] {
+  const { takeovers, claimsUndone, acceptedUndone } = counts
+  if (takeovers === 0) return []
+  return [
+    [
+      'takeovers',
+      `${takeovers}; they undid ${claimsUndone} claims of handlers and lost ${acceptedUndone} accepted jobs`,
+    ],
+  ]
 }
 
 /** What flow control had to do, in runs that have it. */

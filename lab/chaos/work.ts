@@ -4,10 +4,14 @@ import { defineJob } from '../../src/client/define-job.js'
 import type { JobDefinition } from '../../src/core/definition.js'
 import type { GeneratedJob, GeneratedOptions } from '../gen/handlers.js'
 import type { GeneratedPayload } from '../gen/mix.js'
+import type { Durability } from './settings.js'
 
 export interface WorkerSetup {
   readonly url: string
   readonly schema: string
+  /** Where effects outside a transaction go; null for the store itself. */
+  readonly effectsUrl: string | null
+  readonly durability: Durability
   readonly name: string
   readonly processRun: number
   /** File for its records. */
@@ -28,6 +32,11 @@ export interface WorkerReady {
 
 /** The queues of a run, and those of a run with flow control beside them. */
 export const QUEUES: readonly string[] = ['gen', 'special']
+/** The queues of the generated load, where it is spread over several: the first is the one of the jobs' definitions. */
+export function queueOf(number: number): string {
+  return number === 0 ? GENERATED.queue! : `${GENERATED.queue}-${number}`
+}
+
 export const FLOW_QUEUES: readonly string[] = ['mail', 'bill', 'ship', 'bulk', 'push']
 
 /** Faults that a worker process makes to itself on command. */

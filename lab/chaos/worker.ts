@@ -3,7 +3,7 @@
 import { isHoldfastError } from '../../src/core/errors.js'
 import type { Store } from '../../src/core/store.js'
 import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
-import { postgresStore } from '../../src/stores/postgres/index.js'
+import { openStore } from './open-store.js'
 import type { WorkerOrder, WorkerReady, WorkerSetup } from './work.js'
 
 // Enough for the load, soon too little for a handler that leaks.
@@ -55,7 +55,7 @@ function killChild(): void {
 async function connectWhenUp(): Promise<Holdfast> {
   for (;;) {
     try {
-      const store = await postgresStore(setup.url, { schema: setup.schema, deadlineMs: 3_000, connectMs: 3_000 })
+      const store = await openStore(setup)
       return await openHoldfast(reportingRepairs(store), { name: setup.name, upkeep: { hold: '3s' } })
     } catch (error) {
       if (!isHoldfastError(error, 'store_unavailable') && !isHoldfastError(error, 'store_read_only')) throw error

@@ -97,7 +97,9 @@ async function ask(
     return 'accepted'
   } catch (error) {
     const isUnknown = !isHoldfastError(error) || !REFUSALS.includes(error.code)
-    const isRefused = isHoldfastError(error, 'store_refused') ? { isRefused: true } : {}
+    // A server whose memory is full says so to the caller of an enqueue immediately: only somebody who acts can help.
+    const isFull = isHoldfastError(error, 'store_refused') && error.details.redisError === 'OOM'
+    const isRefused = isHoldfastError(error, 'store_refused') && !isFull ? { isRefused: true } : {}
     recorder?.write({ ev: isUnknown ? 'enqueue.info' : 'enqueue.fail', key, job: null, ...isRefused })
     onAnswer?.(call, null)
     return isUnknown ? 'unknown' : 'refused'

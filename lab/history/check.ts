@@ -3,11 +3,19 @@
 // pass.
 
 import { checkDays, checkEnds, checkRescueTime, countedOf } from './ends.js'
-import type { FaultRecord, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
+import type {
+  EffectApplied,
+  FaultRecord,
+  FinalDay,
+  HistoryEvent,
+  ProcessEvent,
+  RunBegun,
+  StoreEvent,
+} from './events.js'
 import { Flow } from './flow.js'
 import { Handlers } from './handlers.js'
 import { Lateness } from './lateness.js'
-import { type Life, newLife, newReading, type Reading, report } from './life.js'
+import { isClaimUndone, type Life, newLife, newReading, type Reading, report } from './life.js'
 import { Lines } from './lines.js'
 import { Promises } from './promises.js'
 import { settled } from './settled.js'
@@ -88,6 +96,11 @@ function readStore(
       ticks.fired(event)
       continue
     }
+    if (event.ev === 'undone') {
+      reading.undone.push(event)
+      reading.counts.takeovers++
+      continue
+    }
     if (event.ev === 'queue') {
       lateness.paused(event.queue, event.at, event.isPaused)
       continue
@@ -112,7 +125,7 @@ function readStore(
   lines.flush()
 }
 
-type OfJob = Exclude<StoreEvent, { ev: 'tick' | 'queue' | 'limit' | 'groups' | 'group' }>
+type OfJob = Exclude<StoreEvent, { ev: 'tick' | 'queue' | 'undone' | 'limit' | 'groups' | 'group' }>
 
 /** The job's life that an event belongs to; null when the event repeats a beginning. */
 function lifeOf(reading: Reading, event: OfJob): Life | null {
@@ -122,12 +135,18 @@ function lifeOf(reading: Reading, event: OfJob): Life | null {
     return null
   }
   if (known !== undefined) return known
+  // A handler ran under a claim of which the store knows nothing, of a job that went with it.
+  if (event.ev === 'effect' && isJobUndone(reading, event)) return null
   const life = newLife(event.job, event.ev === 'stored' ? event : null)
   if (event.ev !== 'stored' && event.ev !== 'final') {
     report(reading, 'I2', event.job, `${event.ev} at ${shown(event.at)}, and was never stored`)
   }
   reading.lives.set(event.job, life)
   return life
+}
+
+function isJobUndone(reading: Reading, { fence }: EffectApplied): boolean {
+  return isClaimUndone(reading, fence) && reading.undone.some(({ what }) => what === 'all')
 }
 
 function step(reading: Reading, life: Life, event: OfJob): void {

@@ -125,6 +125,19 @@ export interface TickFired {
   readonly began?: number
 }
 
+/** Another server has taken over that did not have the last writes of the one before: what that one answered between these times may be
+ *  gone. Claims on Redis do not wait for a replica; the other writes do where durability is `replicated`. */
+export interface WritesUndone {
+  readonly ev: 'undone'
+  readonly order: number
+  readonly at: number
+  /** The last write that is left. */
+  readonly from: number
+  /** When the former server took no more. */
+  readonly to: number
+  readonly what: 'claims' | 'all'
+}
+
 /** A queue was paused, or resumed. */
 export interface QueueOperated {
   readonly ev: 'queue'
@@ -355,6 +368,7 @@ export type StoreEvent =
   | EffectApplied
   | TickFired
   | QueueOperated
+  | WritesUndone
   | FlowEvent
   | FinalState
 

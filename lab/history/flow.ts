@@ -20,7 +20,7 @@ import { FlowTerms, groupKey } from './flow-terms.js'
 import { type Life, type Reading, report } from './life.js'
 
 /** The steps of a life that matter here. */
-type Step = Exclude<StoreEvent, { ev: 'tick' | 'final' | 'extended' | 'queue' | 'effect' } | FlowEvent>
+type Step = Exclude<StoreEvent, { ev: 'tick' | 'final' | 'extended' | 'queue' | 'undone' | 'effect' } | FlowEvent>
 
 /** A lease that holds, or the time a job of an ordered group waits for its retry. */
 interface Open extends Omit<Occupied, 'to' | 'freed'> {

@@ -3,7 +3,7 @@
 
 import { isFinished } from '../../src/core/states.js'
 import type { EffectRecord, HandlerRecord } from './events.js'
-import { type Life, type Reading, report } from './life.js'
+import { isClaimUndone, type Life, type Reading, report } from './life.js'
 
 const ABORT_MARGIN_MS = 1_000
 
@@ -47,7 +47,9 @@ export class Handlers {
 
   #checkStart(event: HandlerRecord): void {
     const life = this.#reading.lives.get(event.job)
-    if (life === undefined || !hasFence(life, event.fence)) {
+    const isKnown = life !== undefined && hasFence(life, event.fence)
+    if (!isKnown && isClaimUndone(this.#reading, event.fence)) this.#reading.counts.claimsUndone++
+    else if (!isKnown) {
       report(
         this.#reading,
         'I4',
@@ -77,7 +79,7 @@ export class Handlers {
     counts.effectsInTransaction += inside.length
     counts.effectsOutside += outside.length
     counts.effectsRepeated += Math.max(0, outside.length - 1)
-    const wrong = wrongInside(life, inside) ?? wrongOutside(life, outside)
+    const wrong = wrongInside(life, inside) ?? wrongOutside(this.#reading, life, outside)
     if (wrong !== null) report(this.#reading, 'I6', life.job, wrong)
   }
 }
@@ -100,7 +102,7 @@ function wrongInside(life: Life, inside: Life['effects']): string | null {
     : null
 }
 
-function wrongOutside(life: Life, outside: Life['effects']): string | null {
+function wrongOutside(reading: Reading, life: Life, outside: Life['effects']): string | null {
   const expected = life.stored?.effect
   if (outside.length === 0) {
     const isExpected = expected === 'outside' || expected === 'both'
@@ -108,10 +110,11 @@ function wrongOutside(life: Life, outside: Life['effects']): string | null {
   }
   const fences = new Set(outside.map(({ fence }) => fence))
   if (fences.size < outside.length) return `its effect was applied twice under one fence`
-  const unknown = outside.find(({ fence }) => !hasFence(life, fence))
+  const strange = outside.filter(({ fence }) => !hasFence(life, fence))
+  const unknown = strange.find(({ fence }) => !isClaimUndone(reading, fence))
   if (unknown !== undefined) return `its effect was applied under fence ${unknown.fence}, which the store never gave`
   const open = isFinished(life.state) ? 0 : 1
-  const most = (life.success === null ? 0 : 1) + life.leasesWithoutSuccess + open
+  const most = (life.success === null ? 0 : 1) + life.leasesWithoutSuccess + open + strange.length
   return outside.length > most ? `its effect was applied ${outside.length} times by ${most} leases` : null
 }
 

@@ -10,7 +10,10 @@ import { type Life, type Reading, report } from './life.js'
 import { shown } from './steps.js'
 
 /** The steps of a life that matter here. */
-type Step = Exclude<StoreEvent, { ev: 'tick' | 'final' | 'extended' | 'queue' | 'limit' | 'groups' | 'group' }>
+type Step = Exclude<
+  StoreEvent,
+  { ev: 'tick' | 'final' | 'extended' | 'queue' | 'undone' | 'limit' | 'groups' | 'group' }
+>
 
 /** The waits of a job since it was last started, or created. */
 interface Wait {

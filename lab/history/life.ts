@@ -1,7 +1,7 @@
 // The known state of one job while its history is read in the store's order, and the report that collects violations.
 
 import type { JobState } from '../../src/core/states.js'
-import type { EffectApplied, FinalState, JobStored, RunBegun } from './events.js'
+import type { EffectApplied, FinalState, JobStored, RunBegun, WritesUndone } from './events.js'
 import { type Counts, type Invariant, VIOLATIONS_MAX, type Violation } from './verdict.js'
 
 /** The tolerance for comparing store times: some stores keep whole milliseconds, others fractions. */
@@ -72,6 +72,8 @@ export interface Reading {
   readonly redeliveries: { afterRescue: number; afterFailure: number; afterRelease: number; afterRequeue: number }
   readonly rescues: number[]
   readonly recoveries: number[]
+  /** Spans whose writes another server did not have when it took over. */
+  readonly undone: WritesUndone[]
   readonly violations: Violation[]
   violationCount: number
 }
@@ -100,6 +102,9 @@ export function newReading(run: RunBegun | null): Reading {
     effectsOutside: 0,
     effectsRepeated: 0,
     ticks: 0,
+    takeovers: 0,
+    claimsUndone: 0,
+    acceptedUndone: 0,
     longestIdleWaitMs: 0,
     faults: {},
     flow: {
@@ -110,8 +115,18 @@ export function newReading(run: RunBegun | null): Reading {
   const redeliveries = { afterRescue: 0, afterFailure: 0, afterRelease: 0, afterRequeue: 0 }
   return {
     ...{ run, lives: new Map(), counts, redeliveries, rescues: [], recoveries: [] },
-    ...{ violations: [], violationCount: 0 },
+    ...{ undone: [], violations: [], violationCount: 0 },
   }
+}
+
+/** Whether a claim with this fence may have been undone by a takeover: on Redis a fence is the time of its claim. */
+export function isClaimUndone({ undone }: Reading, fence: number): boolean {
+  return undone.some(({ from, to }) => from <= fence && fence <= to)
+}
+
+/** Whether an enqueue may have been undone that was called and answered at these times. */
+export function isEnqueueUndone({ undone }: Reading, calledAt: number, answeredAt: number): boolean {
+  return undone.some(({ what, from, to }) => what === 'all' && from <= answeredAt && calledAt <= to)
 }
 
 /** Reports a violation. */

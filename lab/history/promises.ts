@@ -3,7 +3,7 @@
 
 import { isFinished } from '../../src/core/states.js'
 import type { EnqueueEnded, EnqueueInvoked } from './events.js'
-import { type Life, type Reading, ROOM_MS, report } from './life.js'
+import { isEnqueueUndone, type Life, type Reading, ROOM_MS, report } from './life.js'
 
 interface Asked {
   invoked: EnqueueInvoked | null
@@ -81,6 +81,10 @@ export class Promises {
     const life = answer.job === null ? undefined : this.#reading.lives.get(answer.job)
     if (life === undefined || life.stored === null) {
       if (life?.final) return
+      if (isUndone(this.#reading, asked, answer)) {
+        this.#reading.counts.acceptedUndone++
+        return
+      }
       report(this.#reading, 'I1', answer.job, `${key} was accepted, but no such job was ever stored`)
       return
     }
@@ -116,4 +120,9 @@ function isOver(holder: Life, calledAfter: number | undefined): boolean {
   const ttlMs = holder.stored.keyTtlMs ?? null
   const freeAt = ttlMs === null ? (holder.finishedAt ?? Number.POSITIVE_INFINITY) : holder.stored.at + ttlMs
   return freeAt < calledAfter - ROOM_MS
+}
+
+function isUndone(reading: Reading, { invoked }: Asked, { wall: answeredAt }: EnqueueEnded): boolean {
+  if (answeredAt === undefined || invoked?.wall === undefined) return false
+  return isEnqueueUndone(reading, invoked.wall, answeredAt)
 }

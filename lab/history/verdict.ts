@@ -73,6 +73,12 @@ export interface Counts {
   /** Outside effects beyond the first of each job. */
   effectsRepeated: number
   ticks: number
+  /** How often another server took over without the last writes of the one before. */
+  takeovers: number
+  /** Handlers that started under a claim which a takeover had undone. */
+  claimsUndone: number
+  /** Accepted jobs that a takeover lost, in runs where the store does not promise more. */
+  acceptedUndone: number
   /** The longest that a job waited while a worker that could take it was idle; 0 where all waits were within the bound. */
   longestIdleWaitMs: number
   /** Faults that began, by kind. */

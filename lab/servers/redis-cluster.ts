@@ -1,7 +1,7 @@
 // A real Redis Cluster of masters and replicas on this machine: bounded memory, ports from the system, each server ended by its pid.
 
 import { spawnSync } from 'node:child_process'
-import { freePort } from './postgres.js'
+import { keptPort } from './kept-port.js'
 import { type RedisFlags, RedisServer } from './redis.js'
 
 const SLOTS = 16_384
@@ -13,6 +13,8 @@ export interface RedisClusterOptions {
   /** Of each master. */
   readonly replicas?: number
   readonly flags?: RedisFlags
+  /** Of each server, by its number; the masters are the first. */
+  readonly each?: (index: number) => RedisFlags
 }
 
 export class RedisCluster {
@@ -27,7 +29,12 @@ export class RedisCluster {
   }
 
   /** Null where Redis is not installed. */
-  static async open({ masters = 3, replicas = 1, flags = {} }: RedisClusterOptions = {}): Promise<RedisCluster | null> {
+  static async open({
+    masters = 3,
+    replicas = 1,
+    flags = {},
+    each = () => ({}),
+  }: RedisClusterOptions = {}): Promise<RedisCluster | null> {
     const settings = {
       appendonly: 'no',
       maxmemory: MEMORY,
@@ -41,7 +48,7 @@ export class RedisCluster {
     }
     const opened: RedisServer[] = []
     for (let index = 0; index < masters * (1 + replicas); index++) {
-      const server = await RedisServer.open({ ...settings, 'cluster-port': String(await freePort()) })
+      const server = await RedisServer.open({ ...settings, ...each(index), 'cluster-port': String(await keptPort()) })
       if (server === null) return null
       opened.push(server)
     }

@@ -6,11 +6,21 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './postgres.js'
-import { RedisServer } from './redis.js'
+import { type RedisFlags, RedisServer } from './redis.js'
 import { command, until } from './redis-cluster.js'
 
 const SENTINELS = 3
-const NAME = 'jobs'
+/** Sentinels begin no second failover within twice this time. */
+const FAILOVER_MS = 4_000
+/** The name of the primary. */
+export const NAME = 'jobs'
+
+interface WatchedOptions {
+  /** Of each server, by its number; the primary is the first. */
+  readonly flags?: (index: number) => RedisFlags
+  /** How long the primary may be silent before another takes over. */
+  readonly downAfterMs?: number
+}
 
 export class WatchedRedis {
   readonly primary: RedisServer
@@ -24,16 +34,19 @@ export class WatchedRedis {
   }
 
   /** Null where Redis is not installed. */
-  static async open(replicaCount = 2): Promise<WatchedRedis | null> {
+  static async open(
+    replicaCount = 2,
+    { flags: own = () => ({}), downAfterMs = 500 }: WatchedOptions = {},
+  ): Promise<WatchedRedis | null> {
     const flags = { appendonly: 'no', maxmemory: '256mb', 'repl-diskless-sync-delay': '0' }
-    const primary = await RedisServer.open(flags)
+    const primary = await RedisServer.open({ ...flags, ...own(0) })
     if (primary === null) return null
     const replicas: RedisServer[] = []
     for (let index = 0; index < replicaCount; index++) {
-      replicas.push((await RedisServer.open({ ...flags, replicaof: `127.0.0.1 ${primary.port}` }))!)
+      replicas.push((await RedisServer.open({ ...flags, ...own(index + 1), replicaof: `127.0.0.1 ${primary.port}` }))!)
     }
     const sentinels: Sentinel[] = []
-    for (let index = 0; index < SENTINELS; index++) sentinels.push(await openSentinel(primary.port))
+    for (let index = 0; index < SENTINELS; index++) sentinels.push(await openSentinel(primary.port, downAfterMs))
     const watched = new WatchedRedis(primary, replicas, sentinels)
     await until('every sentinel knows all others and the replicas', () => {
       return sentinels.every(({ port }) => {
@@ -52,11 +65,18 @@ export class WatchedRedis {
     return `redis+sentinel://${this.#sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/${NAME}`
   }
 
+  get sentinelPorts(): readonly number[] {
+    return this.#sentinels.map(({ port }) => port)
+  }
+
   async close(): Promise<void> {
     for (const { child, folder } of this.#sentinels) {
-      const ended = once(child, 'exit')
-      child.kill('SIGKILL')
-      await ended
+      // An interrupt of the terminal reaches sentinels too: one that has ended sends no second event.
+      if (child.exitCode === null && child.signalCode === null) {
+        const ended = once(child, 'exit')
+        child.kill('SIGKILL')
+        await ended
+      }
       await rm(folder, { recursive: true, force: true })
     }
     await Promise.all([this.primary, ...this.replicas].map((server) => server.close()))
@@ -69,7 +89,7 @@ interface Sentinel {
   readonly folder: string
 }
 
-async function openSentinel(primaryPort: number): Promise<Sentinel> {
+async function openSentinel(primaryPort: number, downAfterMs: number): Promise<Sentinel> {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-sentinel-'))
   const port = await freePort()
   const file = join(folder, 'sentinel.conf')
@@ -78,8 +98,8 @@ async function openSentinel(primaryPort: number): Promise<Sentinel> {
     'bind 127.0.0.1',
     `dir ${folder}`,
     `sentinel monitor ${NAME} 127.0.0.1 ${primaryPort} 2`,
-    `sentinel down-after-milliseconds ${NAME} 500`,
-    `sentinel failover-timeout ${NAME} 4000`,
+    `sentinel down-after-milliseconds ${NAME} ${downAfterMs}`,
+    `sentinel failover-timeout ${NAME} ${FAILOVER_MS}`,
   ]
   await writeFile(file, `${lines.join('\n')}\n`)
   const child = spawn('redis-server', [file, '--sentinel'], { stdio: ['ignore', 'pipe', 'ignore'] })

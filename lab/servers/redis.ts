@@ -5,7 +5,9 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from './postgres.js'
+import { keptPort } from './kept-port.js'
+
+const STOP_MS = 12_000
 
 /** How long an emptied server may take to write its log anew. */
 const LOOK_MS = 50
@@ -16,35 +18,34 @@ export type RedisFlags = Readonly<Record<string, string>>
 
 export class RedisServer {
   readonly port: number
-  readonly #flags: readonly string[]
+  readonly #settings: RedisFlags
   readonly #folder: string
   #child: ChildProcess
 
-  private constructor(port: number, child: ChildProcess, { folder, flags }: { folder: string; flags: string[] }) {
+  private constructor(port: number, parts: { child: ChildProcess; folder: string; settings: RedisFlags }) {
     this.port = port
-    this.#child = child
-    this.#folder = folder
-    this.#flags = flags
+    this.#child = parts.child
+    this.#folder = parts.folder
+    this.#settings = parts.settings
   }
 
   /** Null where Redis is not installed: `apt-get install redis-server` brings it. */
   static async open(settings: RedisFlags = {}): Promise<RedisServer | null> {
     if (spawnSync('redis-server', ['--version']).status !== 0) return null
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-redis-'))
-    const port = await freePort()
+    const port = await keptPort()
     const all = { port: String(port), bind: '127.0.0.1', dir: folder, save: '', appendonly: 'yes', ...settings }
-    const flags = Object.entries(all).flatMap(([name, value]) => [`--${name}`, value])
-    return new RedisServer(port, await startServer(flags), { folder, flags })
+    return new RedisServer(port, { child: await spawnServer(all), folder, settings: all })
   }
 
-  /** Starts it again after it ended, with what it had written to its disk. */
-  async start(): Promise<void> {
-    this.#child = await startServer(this.#flags)
+  /** Starts it again after its end, with the data it has, and resolves once it has read them. */
+  async start(changes: RedisFlags = {}): Promise<void> {
+    this.#child = await spawnServer({ ...this.#settings, ...changes })
   }
 
   /** Writes a snapshot. Without an append-only file a server that is killed later comes back as it was now. */
   snapshot(): void {
-    spawnSync('redis-cli', ['-p', String(this.port), 'save'])
+    this.#cli('save')
   }
 
   get url(): string {
@@ -60,6 +61,20 @@ export class RedisServer {
     const ended = once(this.#child, 'exit')
     this.#child.kill('SIGKILL')
     await ended
+  }
+
+  /** Ends it in order. A replica that is writing its first append-only file refuses that, and is killed after a while. */
+  async stop(): Promise<void> {
+    const child = this.#child
+    const ended = once(child, 'exit')
+    child.kill('SIGTERM')
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    await ended
+    clearTimeout(timer)
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal)
   }
 
   get pid(): number {
@@ -99,20 +114,22 @@ export class RedisServer {
   }
 
   async close(): Promise<void> {
-    if (this.isRunning) {
-      const ended = once(this.#child, 'exit')
-      this.#child.kill('SIGTERM')
-      await ended
-    }
+    if (this.isRunning) await this.stop()
     await rm(this.#folder, { recursive: true, force: true })
   }
 }
 
-async function startServer(flags: readonly string[]): Promise<ChildProcess> {
+async function spawnServer(settings: RedisFlags): Promise<ChildProcess> {
+  const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
   const child = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'ignore'] })
+  let said = ''
   await new Promise<void>((resolve, reject) => {
-    child.stdout.on('data', (chunk) => String(chunk).includes('Ready to accept connections') && resolve())
-    child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}`)))
+    child.stdout.on('data', (chunk) => {
+      said += String(chunk)
+      if (said.includes('Ready to accept connections')) resolve()
+      said = said.slice(-1_000)
+    })
+    child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}; it wrote: ${said}`)))
   })
   return child
 }

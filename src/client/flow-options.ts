@@ -1,6 +1,7 @@
 // What a definition and an enqueue say about flow control. ◄── define-job.ts, enqueue-options.ts, prepare.ts
 
 import type { DefinitionFlow, JobDefinition } from '../core/definition.js'
+import { HoldfastError } from '../core/errors.js'
 import type { AdaptiveSettings } from '../core/flow/adaptive.js'
 import { type JobFlow, typeLimitName } from '../core/flow/job-flow.js'
 import { costOf, groupOf } from '../core/flow/of-payload.js'

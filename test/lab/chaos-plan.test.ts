@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { stepOf } from '../../lab/chaos/collect.js'
 import { planFaults } from '../../lab/chaos/plan.js'
+import { stepOf } from '../../lab/chaos/postgres/collect.js'
 import { type ChaosOptions, settingsOf } from '../../lab/chaos/program.js'
-import { FAULT_KINDS, FORMS, HOST_KINDS } from '../../lab/chaos/settings.js'
+import { FAULT_KINDS, FORMS, HOST_KINDS, REDIS_KINDS } from '../../lab/chaos/settings.js'
 
 const OPTIONS: ChaosOptions = {
   ...{ seed: 1, form: 'short', jobs: null, seconds: null, rate: null, minutes: null },
@@ -25,7 +25,7 @@ describe('the plan of faults', () => {
     expect(new Set(short.map(({ kind }) => kind)).size).toBeGreaterThanOrEqual(12)
     expect(long.length).toBeGreaterThanOrEqual(500)
     // The database's clock and workers with children have forms of their own; a disk that can be filled and a standby don't go together.
-    const apart = [...HOST_KINDS, 'clock ahead', 'clock back', 'disk full']
+    const apart = [...HOST_KINDS, ...REDIS_KINDS, 'clock ahead', 'clock back', 'disk full']
     const timed = FAULT_KINDS.filter((kind) => !apart.includes(kind))
     expect(new Set(long.map(({ kind }) => kind))).toEqual(new Set(timed))
   })

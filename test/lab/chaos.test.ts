@@ -114,6 +114,30 @@ describe('under chaos', () => {
     PATIENCE_MS,
   )
 
+  test.each([
+    ['redis', 'a primary with two replicas and sentinels'],
+    ['redis-cluster', 'a cluster of three masters'],
+  ])(
+    'no job is lost, doubled, settled after its fence, and no tick missed on Redis at durability replicated: %s, %s',
+    async (form) => {
+      const { code, result } = await chaos('--form', form)
+
+      const { verdict, story, complaints } = result
+      expect(verdict.violations, story ?? '').toEqual([])
+      expect(verdict.counted).toEqual({ ok: true, reasons: [] })
+      expect(complaints).toEqual([])
+      const { accepted, acceptedUndone, takeovers, faults } = verdict.counts
+      expect(accepted).toBeGreaterThanOrEqual(20_000)
+      expect(acceptedUndone).toBe(0)
+      // Another server took over, and had all that had been accepted.
+      expect(takeovers).toBeGreaterThan(0)
+      expect(Object.keys(faults).length).toBeGreaterThanOrEqual(10)
+      expect(Object.values(faults).reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(100)
+      expect(code).toBe(0)
+    },
+    PATIENCE_MS,
+  )
+
   test(
     'a database clock that jumps ten minutes ahead or five back costs no living worker its lease',
     async () => {
@@ -137,6 +161,10 @@ describe('under chaos', () => {
     ['attempts are not counted', ['--calm', '--jobs', '60', '--seconds', '5']],
     ['rescue leases that hold', ['--calm', '--jobs', '600', '--seconds', '8']],
     ['settle without fence', ['--only', 'pause beyond lease', '--jobs', '600', '--seconds', '8']],
+    [
+      'redis: settle without fence',
+      ['--form', 'redis', '--only', 'pause beyond lease', '--jobs', '600', '--seconds', '8'],
+    ],
   ])(
     'a planted mistake is found: %s',
     async (plant, words) => {

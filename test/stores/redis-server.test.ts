@@ -428,6 +428,19 @@ describe('a Redis server under a store', () => {
     await enqueueJob(replicated)
     expect((await replicated.health()).redis).toMatchObject({ durability: 'replicated', replicas: 1 })
   })
+
+  test('a write whose server becomes a replica while it waits for one is unavailable, and may be repeated', async () => {
+    const primary = await serve()
+    const replica = await serve({ replicaof: `127.0.0.1 ${primary.port}` })
+    const store = await open(primary.url, { durability: 'replicated', waitMs: 5_000 })
+    cli(replica, 'replicaof', 'no', 'one')
+
+    const waiting = failure(store.enqueue([newJob()]))
+    await expect.poll(() => cli(primary, 'info', 'clients')).toMatch(/blocked_clients:1/)
+    cli(primary, 'replicaof', '127.0.0.1', '1')
+
+    expect(await waiting).toMatchObject({ code: 'store_unavailable', retryable: true })
+  })
 })
 
 describe('ids that come late', () => {

@@ -6,9 +6,15 @@ import { EXIT } from '../exit-codes.js'
 import { names, wholeNumber } from '../input/arguments.js'
 import { writeJson } from '../output/json.js'
 
+/** The lab is loaded when it is needed only, so its names are here too. */
+const FORMS = [
+  ...(['short', 'neighbours', 'long', 'host', 'clock', 'flow', 'flow-long', 'mix2'] as const),
+  ...(['redis', 'redis-cluster', 'redis-default', 'redis-long'] as const),
+] as const
+
 interface ChaosFlags {
   readonly seed: number
-  readonly form: 'short' | 'neighbours' | 'long' | 'host' | 'clock' | 'flow' | 'flow-long' | 'mix2'
+  readonly form: (typeof FORMS)[number]
   readonly jobs?: number
   readonly seconds?: number
   readonly rate?: number
@@ -25,15 +31,13 @@ export function addChaos(parent: Command, cli: Cli): void {
     .command('chaos')
     .summary('break processes and server by a plan, and check that no job was lost')
     .description(
-      'Starts a PostgreSQL server, workers and producers of its own, and breaks them by a plan that depends on the seed. Then ' +
+      'Starts a PostgreSQL server, or Redis servers, workers and producers of its own, and breaks them by a plan that depends on the seed. Then ' +
         'it repairs everything, drains, and checks the history of every job against the invariants in docs/chaos.md. Exits ' +
         'with 7 when one is violated, or when the run does not count because a planned fault did not happen.',
     )
     .option('--seed <number>', 'the load and the plan depend on it', wholeNumber, 1)
     .addOption(
-      new Option('--form <form>', 'how many jobs and faults, and of which kind')
-        .choices(['short', 'neighbours', 'long', 'host', 'clock', 'flow', 'flow-long', 'mix2'])
-        .default('short'),
+      new Option('--form <form>', 'how many jobs and faults, and of which kind').choices(FORMS).default('short'),
     )
     .option('--jobs <number>', 'how many jobs must be accepted', wholeNumber)
     .option('--seconds <number>', 'over how many seconds the faults are spread', wholeNumber)
@@ -54,6 +58,8 @@ export function addChaos(parent: Command, cli: Cli): void {
     ['holdfast chaos --seed 42 --form long --json > chaos.json', 'the long form, as a document'],
     ['holdfast chaos --form flow', 'groups, limits, order and breakers, changed while everything breaks'],
     ['holdfast chaos --form flow-long --json > flow.json', 'the same in rounds: 500,000 starts, 1,000 kills'],
+    ['holdfast chaos --form redis', 'a Redis primary with two replicas and sentinels, durability replicated'],
+    ['holdfast chaos --form redis-cluster', 'a Redis Cluster of three masters with two replicas each'],
     ['holdfast chaos --form mix2 --minutes 60', 'flow control alone, on the store itself, as fast as it goes'],
     ['holdfast chaos --form clock', "only the database's clock jumps (needs Debian's libfaketime)"],
     ["holdfast chaos --plant 'settle without fence' --jobs 2000", 'see that the check can fail'],

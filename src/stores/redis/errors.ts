@@ -36,6 +36,8 @@ const BY_WORD: Readonly<Record<string, Meaning>> = {
   CLUSTERDOWN: unavailable('the cluster has no master for these keys now; the call is safe to repeat'),
   TRYAGAIN: unavailable('the call is safe to repeat'),
   BUSY: unavailable('another script has run for long: see SCRIPT KILL and FUNCTION KILL'),
+  // WAIT was interrupted, because the server has become a replica: the write before it may not last.
+  UNBLOCKED: unavailable('the server became a replica meanwhile; the call may or may not last, and is safe to repeat'),
   NOREPLICAS: unavailable('min-replicas-to-write is not met: bring a replica back; nothing was written'),
   MISCONF: unavailable('the server cannot write to its disk: free some space and see its log; nothing was written'),
   // Not to be repeated: it lasts until somebody acts, and the caller of an enqueue must learn of it now.

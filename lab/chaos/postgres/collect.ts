@@ -2,16 +2,16 @@
 // its life.
 
 import type pg from 'pg'
-import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../src/core/limits.js'
-import type { DeadReason, JobState } from '../../src/core/states.js'
-import type { StoredOptions } from '../../src/stores/postgres/options-column.js'
-import type { FinalState, JobStored, QueueOperated, StoreEvent } from '../history/events.js'
+import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../../src/core/limits.js'
+import type { DeadReason, JobState } from '../../../src/core/states.js'
+import type { StoredOptions } from '../../../src/stores/postgres/options-column.js'
+import type { FinalState, JobStored, QueueOperated, StoreEvent, WritesUndone } from '../../history/events.js'
 import { type Terms, termsOf } from './collect-terms.js'
 import { LEFTOVER } from './old-days.js'
 import { WITNESS } from './watch.js'
 
 /** The events that the triggers record: all but the final states. */
-type Happened = Exclude<StoreEvent, FinalState | QueueOperated>
+type Happened = Exclude<StoreEvent, FinalState | QueueOperated | WritesUndone>
 
 interface Change {
   readonly place: number

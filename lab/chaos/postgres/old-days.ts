@@ -2,14 +2,14 @@
 // jobs that become due while the day is being dropped. At the end those days must be gone, and every live job must exist.
 
 import type pg from 'pg'
-import { openHoldfast } from '../../src/holdfast.js'
-import { postgresStore } from '../../src/stores/postgres/index.js'
-import { jobAt } from '../gen/mix.js'
-import type { Recorder } from '../gen/recorder.js'
-import type { FinalDay } from '../history/events.js'
-import type { PostgresServer } from '../servers/postgres.js'
-import { JOBS } from './load.js'
-import type { ChaosSettings } from './settings.js'
+import { openHoldfast } from '../../../src/holdfast.js'
+import { postgresStore } from '../../../src/stores/postgres/index.js'
+import { jobAt } from '../../gen/mix.js'
+import type { Recorder } from '../../gen/recorder.js'
+import type { FinalDay } from '../../history/events.js'
+import type { PostgresServer } from '../../servers/postgres.js'
+import { JOBS } from '../load.js'
+import type { ChaosSettings } from '../settings.js'
 
 /** Three days in a row of more than 10,000 leftovers, and two of few: how many dead jobs each has. */
 const LEFTOVERS = [10_500, 10_500, 10_500, 200, 0]

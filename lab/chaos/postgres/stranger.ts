@@ -2,16 +2,17 @@
 // a snapshot. They enqueue through the product, in their own transactions.
 
 import type pg from 'pg'
-import type { EnqueueOptions } from '../../src/client/enqueue-options.js'
-import type { Holdfast } from '../../src/holdfast.js'
-import { seededRandom } from '../../src/testing/seeded-random.js'
-import type { GeneratedPayload } from '../gen/mix.js'
-import type { Recorder } from '../gen/recorder.js'
-import type { PostgresServer } from '../servers/postgres.js'
-import { flowOf } from './flow-load.js'
-import { JOBS } from './load.js'
-import { onServer, sleep } from './on-server.js'
-import type { FaultProxy } from './proxy.js'
+import type { EnqueueOptions } from '../../../src/client/enqueue-options.js'
+import type { Holdfast } from '../../../src/holdfast.js'
+import { seededRandom } from '../../../src/testing/seeded-random.js'
+import type { GeneratedPayload } from '../../gen/mix.js'
+import type { Recorder } from '../../gen/recorder.js'
+import type { PostgresServer } from '../../servers/postgres.js'
+import { flowOf } from '../flow-load.js'
+import { JOBS } from '../load.js'
+import type { FaultProxy } from '../proxy.js'
+import { sleep } from '../sleep.js'
+import { onServer } from './on-server.js'
 
 /** Longer than any allowed lateness. */
 const HOLD_MS = 16_000

@@ -3,13 +3,14 @@
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FillableDisk } from '../servers/fillable-disk.js'
-import { PgBouncer } from '../servers/pgbouncer.js'
-import { PostgresServer } from '../servers/postgres.js'
-import { PostgresPair } from '../servers/standby.js'
-import { onServer, sleep } from './on-server.js'
-import type { FaultProxy } from './proxy.js'
-import { type ChaosSettings, has, SWITCHES } from './settings.js'
+import { FillableDisk } from '../../servers/fillable-disk.js'
+import { PgBouncer } from '../../servers/pgbouncer.js'
+import { PostgresServer } from '../../servers/postgres.js'
+import { PostgresPair } from '../../servers/standby.js'
+import type { FaultProxy } from '../proxy.js'
+import { type ChaosSettings, has, SWITCHES } from '../settings.js'
+import { sleep } from '../sleep.js'
+import { onServer } from './on-server.js'
 
 /** How long connections may take to open on a new server. */
 const PATIENCE_MS = 30_000

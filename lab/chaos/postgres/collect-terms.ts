@@ -1,7 +1,7 @@
 // What flow control allowed, read from the rows of its tables. ◄── collect.ts
 
-import type { Rate } from '../../src/core/flow/settings.js'
-import type { FlowEvent } from '../history/events.js'
+import type { Rate } from '../../../src/core/flow/settings.js'
+import type { FlowEvent } from '../../history/events.js'
 
 /** A row of limits, flows or groups, as far as it is watched. */
 export interface Terms {

@@ -1,10 +1,10 @@
 // Another program that uses Holdfast in the same database, in its own schema and through the same pooler. Its jobs must not end up
 // with others, nor others' jobs with it.
 
-import { type Holdfast, openHoldfast } from '../../src/holdfast.js'
-import { postgresStore } from '../../src/stores/postgres/index.js'
-import { JOBS } from './load.js'
-import { sleep } from './on-server.js'
+import { type Holdfast, openHoldfast } from '../../../src/holdfast.js'
+import { postgresStore } from '../../../src/stores/postgres/index.js'
+import { JOBS } from '../load.js'
+import { sleep } from '../sleep.js'
 
 const SCHEMA = 'neighbour'
 const EVERY_MS = 100

@@ -1,7 +1,8 @@
 // The lab's own connection, past all links and poolers, independent of the current settings of its role.
 
 import pg from 'pg'
-import type { PostgresServer } from '../servers/postgres.js'
+import type { PostgresServer } from '../../servers/postgres.js'
+import { sleep } from '../sleep.js'
 
 const PATIENCE_MS = 30_000
 const OWN_SETTINGS = [
@@ -42,8 +43,4 @@ export async function onServer<T>(
       await sql.end().catch(() => {})
     }
   }
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

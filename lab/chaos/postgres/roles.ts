@@ -1,8 +1,9 @@
 // Settings that an administrator gives to the workers' role. They apply to new connections, so some old ones are ended. After a
 // while they are reverted.
 
-import type { PostgresServer } from '../servers/postgres.js'
-import { onServer, sleep } from './on-server.js'
+import type { PostgresServer } from '../../servers/postgres.js'
+import { sleep } from '../sleep.js'
+import { onServer } from './on-server.js'
 
 /** By kind of fault: the setting and its value. */
 export const ROLE_SETTINGS = {
