@@ -50,9 +50,7 @@ describe('Redis store over a cluster', () => {
     await compareAll({ tally, sequences, runs: RUNS, seed: FLOW_SEED })
 
     expect(tally.operations).toBeGreaterThanOrEqual(4_000)
-    expect([...tally.kinds.keys()].sort()).toEqual(
-      [...KINDS.filter((kind) => kind !== 'prune'), ...FLOW_KINDS].sort(),
-    )
+    expect([...tally.kinds.keys()].sort()).toEqual([...KINDS.filter((kind) => kind !== 'prune'), ...FLOW_KINDS].sort())
   })
 })
 

@@ -210,8 +210,9 @@ end)
 local function counted(work, name, shard, count, number, isFull)
   local runs, waiting = runsOf(work, name), {}
   local run = runs[shard] or { count = 0, number = 0, waits = '' }
-  local isFewer = count < run.count
-  if number > run.number then run.count, run.number = count, number end
+  local isNew = number >= run.number
+  local isFewer = isNew and count < run.count
+  if isNew then run.count, run.number = count, number end
   if isFull ~= '' then run.waits = isFull end
   saveRun(work, name, shard, run)
   if not isFewer then return waiting end

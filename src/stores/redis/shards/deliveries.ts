@@ -140,7 +140,9 @@ export class Deliveries {
       const shard = Number(value[at + 1])
       waiting.set(shard, [...(waiting.get(shard) ?? []), value[at]!])
     }
-    const wakes = [...waiting].map(([shard, limits]) => patient(this.#shards[shard]!.write('settle', 'wakeLimits', limits)))
+    const wakes = [...waiting].map(([shard, limits]) =>
+      patient(this.#shards[shard]!.write('settle', 'wakeLimits', limits)),
+    )
     // One that is lost costs the worker's next look.
     await Promise.allSettled(wakes)
   }

@@ -97,7 +97,12 @@ export class ShardLimits {
     { home, index, names }: { readonly home: number; readonly index: number; readonly names: readonly string[] },
     loans: Loans,
   ): Promise<string[]> {
-    const { value } = await patient(redis.write<(string | string[])[]>('claim', 'borrow', [index, ...names]))
+    const call = redis.write<(string | string[])[]>('claim', 'borrow', [index, ...names])
+    const { value } = await patient(call).catch((error: unknown) => {
+      // Lent too late: no claim has them.
+      void call.then((late) => this.#deliveries.giveBack(index, home, unusedOf(late.value))).catch(() => {})
+      throw error
+    })
     const running = value.pop() as string[]
     for (let at = 0; at < running.length; at += 2) {
       const name = running[at + 1]!
@@ -283,4 +288,14 @@ const GIVEN_VALUES = 7
 /** Limits that the claim cannot have now: it goes on with jobs that do not name them. */
 function addBusy(loans: Loans, names: readonly string[]): void {
   for (const name of names) loans.values.push(name, 'busy', '0', '0', '0', '', '', '', '', '')
+}
+
+/** Loans of an answer, as they are given back by whom has not used them. */
+function unusedOf(value: readonly (string | string[])[]): string[] {
+  const values: string[] = []
+  for (let at = 0; at + LOAN_VALUES <= value.length; at += LOAN_VALUES) {
+    const [name, kind, number] = value.slice(at, at + 3) as [string, string, string]
+    if (kind === 'lent') values.push(name, number, '0', '0', '0', '', '')
+  }
+  return values
 }
