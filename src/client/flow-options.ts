@@ -13,7 +13,6 @@ import {
   type RateOption,
   resolveLimit,
 } from '../core/flow/resolve.js'
-import { HoldfastError } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 
 /** What one job says about flow control. */

@@ -3,7 +3,7 @@
 
 import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../../src/core/limits.js'
 import type { DeadReason } from '../../../src/core/states.js'
-import { readFacts } from '../../../src/stores/redis/facts.js'
+import { readHead } from '../../../src/stores/redis/facts.js'
 import { longId } from '../../../src/stores/redis/ids.js'
 import { stateOfLetter } from '../../../src/stores/redis/states.js'
 import { baseOf } from '../../../src/stores/redis/tags.js'
@@ -229,6 +229,7 @@ function claimOf(job: string, after: Standing, leasedUntil: number | null, own: 
 }
 
 function storedOf(job: string, text: string, after: Standing, own: Own): JobStored {
+  const end = text.indexOf('\n')
   const {
     queue,
     type,
@@ -238,8 +239,8 @@ function storedOf(job: string, text: string, after: Standing, own: Own): JobStor
     after: parents,
     onParentDead,
     schedule,
-    payload,
-  } = readFacts(text)
+  } = readHead(text.slice(0, end))
+  const payload = text.slice(end + 1)
   const { key = null, effect = null } = (JSON.parse(payload) ?? {}) as { key?: string | null; effect?: string | null }
   const tick = schedule === null ? null : { schedule: schedule.name, at: schedule.tickMs }
   const isEffect = effect === 'outside' || effect === 'none'
