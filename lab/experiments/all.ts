@@ -12,6 +12,7 @@ import { fairness } from './fairness.js'
 import { flapping } from './flapping.js'
 import { jobLoss } from './job-loss.js'
 import { lease } from './lease.js'
+import { outbox } from './outbox.js'
 import { parked } from './parked.js'
 import { poison } from './poison.js'
 import { retention } from './retention.js'
@@ -39,4 +40,5 @@ export const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
   careful,
   parked,
   failovers,
+  outbox,
 }

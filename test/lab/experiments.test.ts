@@ -260,6 +260,21 @@ test('failovers: nothing acknowledged is lost or runs twice, and what a killed p
   )
 })
 
+test('outbox: each job whose transaction committed is done once, whoever dies and whatever Redis loses', {
+  timeout: PATIENCE_MS,
+}, async (context) => {
+  const document = await runShort(context, 'outbox', [], { hasFigure: false })
+
+  expect(keptPromises(document)).toEqual(
+    expect.arrayContaining([
+      'committed jobs that were not done',
+      'jobs that were done twice',
+      'jobs of transactions that did not commit',
+      'Redis lost jobs that it had taken',
+    ]),
+  )
+})
+
 describe('the command', () => {
   test('careful: under kills no finished step runs again, and the list of doubtful effects is exact', async (context) => {
     const document = await runShort(context, 'careful', [], { hasFigure: false })
