@@ -22,6 +22,7 @@ import type { EmbeddedOptions } from './stores/postgres/embedded/server.js'
 import type { FailoverMemoryOptions } from './stores/postgres/failover-options.js'
 import { readAddresses } from './stores/redis/addresses.js'
 import type { Durability as RedisDurability } from './stores/redis/index.js'
+import { systemPorts } from './system-ports.js'
 
 const URL_DEFAULT = 'embedded:.holdfast'
 
@@ -110,6 +111,32 @@ export async function connect(
   })
   try {
     return await openHoldfast(store, others)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/** A store that is open, and its client, which closes it: for our own programs that write jobs as the store takes them. */
+export interface OpenedStore {
+  readonly store: Store
+  readonly holdfast: Holdfast
+}
+
+/** Connects as `connect(url)` does, without upkeep and without a migration, and gives the store as well. */
+export async function connectToStore(
+  url: string,
+  options: { readonly schema: string | undefined; readonly migrate: boolean },
+): Promise<OpenedStore> {
+  const { schema, migrate } = options
+  const chosen = { url, source: 'the URL of the store' }
+  const store = await openStore(chosen, {
+    ...{ schema, migrate, clock: systemPorts.clock, logger: null },
+    ...{ hosts: undefined, durability: undefined, failoverMemory: undefined, embedded: undefined },
+    ...{ ssl: undefined, password: undefined, connections: undefined },
+  })
+  try {
+    return { store, holdfast: await openHoldfast(store, { upkeep: false }) }
   } catch (error) {
     await store.close()
     throw error

@@ -10,6 +10,7 @@ import type { Experiment } from './experiment.js'
 import { failovers } from './failovers.js'
 import { fairness } from './fairness.js'
 import { flapping } from './flapping.js'
+import { imports } from './import.js'
 import { jobLoss } from './job-loss.js'
 import { lease } from './lease.js'
 import { parked } from './parked.js'
@@ -39,4 +40,5 @@ export const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
   careful,
   parked,
   failovers,
+  import: imports,
 }

@@ -12,6 +12,7 @@ import type { Store } from '../../../core/store.js'
 import { apiKeys, createKey, findKey, revokeKey, sharedSecret, touchKey } from '../api-keys.js'
 import { auditOf, record } from '../audit.js'
 import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
+import { bury } from '../bury.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
 import { Epochs } from '../epochs.js'
@@ -140,6 +141,17 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     cancel: (ids, by) => delivered(shards.byId(ids, (redis, those) => cancel(redis, those, by), isMissing)),
     requeue: (ids, by) => delivered(shards.inOrder(ids, (redis, those) => requeue(redis, those, by))),
     discard: (ids, by) => delivered(shards.byId(ids, (redis, those) => discard(redis, those, by), isMissing)),
+    async bury(burials, { tx } = {}) {
+      refuseTx(tx)
+      checkBatch('bury', burials)
+      const byId = new Map(burials.map((burial) => [burial.id, burial]))
+      const call = (redis: Redis, ids: readonly string[]) =>
+        bury(
+          redis,
+          ids.map((id) => byId.get(id)!),
+        )
+      return delivered(shards.byId([...byId.keys()], call, isMissing))
+    },
     async update(id, changes, by) {
       const call = async (redis: Redis) => [await update(redis, id, changes, by)]
       return (await shards.byId([id], call, isMissing))[0]!
