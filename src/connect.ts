@@ -140,6 +140,34 @@ function chosenOutbox(
   throw invalidOption('outbox must be a URL such as postgres://user:password@host/database', value)
 }
 
+/** A store that is open, and its client, which closes it: for our own programs that write jobs as the store takes them. */
+export interface OpenedStore {
+  readonly store: Store
+  readonly holdfast: Holdfast
+}
+
+/** Connects as `connect(url)` does, without upkeep and without a migration, and gives the store as well. */
+export async function connectToStore(
+  url: string,
+  options: { readonly schema: string | undefined; readonly migrate: boolean },
+): Promise<OpenedStore> {
+  const { schema, migrate } = options
+  const chosen = { url, source: 'the URL of the store' }
+  const { ports, retentionMs } = resolveHoldfastOptions({ upkeep: false })
+  const store = await openStore(chosen, {
+    ...{ schema, migrate, clock: ports.clock, logger: null },
+    ...{ outbox: undefined, outboxKeep: undefined, retentionMs },
+    ...{ hosts: undefined, durability: undefined, failoverMemory: undefined, embedded: undefined },
+    ...{ ssl: undefined, password: undefined, connections: undefined },
+  })
+  try {
+    return { store, holdfast: await openHoldfast(store, { upkeep: false }) }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
 interface ChosenUrl {
   readonly url: string
   /** Where it came from, for messages. */

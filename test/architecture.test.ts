@@ -68,6 +68,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/stores/redis',
     'src/stores/outbox',
   ],
+  'src/import': ['src/core', 'src/client', 'src/stores/redis', 'src'],
   'src/cli': [
     'src/core',
     'src/client',
@@ -81,6 +82,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/server',
     'src/metrics',
     'src/tracing',
+    'src/import',
     'src',
     'lab',
   ],
@@ -100,6 +102,7 @@ const MAY_USE: Readonly<Record<string, readonly string[]>> = {
   'src/metrics': ['prom-client'],
   'src/adapters': [],
   'src/tracing': ['@opentelemetry/api'],
+  'src/import': ['pg'],
   'src/testing': ['vitest', '@standard-schema/spec'],
   src: ['@standard-schema/spec'],
   'src/cli': ['commander', 'pino', 'yaml'],

@@ -13,6 +13,13 @@ interface Wish {
   readonly reject: (error: Error) => void
 }
 
+interface ChildOptions {
+  readonly name: string
+  readonly deadlineMs: number
+  /** The Node that runs it. Default: this one. */
+  readonly node?: string
+}
+
 /** One process. Its messages are kept until they are read. */
 export class Child {
   readonly pid: number
@@ -24,12 +31,13 @@ export class Child {
   #end: Error | null = null
 
   /** Starts a module as a process. `name` is its name in messages; after `deadlineMs` it is killed. */
-  constructor(module: URL, assignment: unknown, options: { readonly name: string; readonly deadlineMs: number }) {
-    const { name, deadlineMs } = options
+  constructor(module: URL, assignment: unknown, options: ChildOptions) {
+    const { name, deadlineMs, node = process.execPath } = options
     // Each in a session of its own, as separate services would be: Linux shares processors out by session first, and each process of
     // the PostgreSQL server has one. It ends with its parent all the same, see parent.ts.
     const child = fork(module, [JSON.stringify(assignment)], {
       detached: true,
+      execPath: node,
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
     this.#child = child

@@ -10,6 +10,7 @@ import type { Experiment } from './experiment.js'
 import { failovers } from './failovers.js'
 import { fairness } from './fairness.js'
 import { flapping } from './flapping.js'
+import { imports } from './import.js'
 import { jobLoss } from './job-loss.js'
 import { lease } from './lease.js'
 import { outbox } from './outbox.js'
@@ -41,4 +42,5 @@ export const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
   parked,
   failovers,
   outbox,
+  import: imports,
 }

@@ -19,6 +19,7 @@ import { addEnqueue } from './commands/enqueue.js'
 import { addExperiment } from './commands/experiment.js'
 import { addGen } from './commands/gen.js'
 import { addGroups } from './commands/groups.js'
+import { addImport } from './commands/import.js'
 import { addJobs } from './commands/jobs.js'
 import { addKeys } from './commands/keys.js'
 import { addLimits } from './commands/limits.js'
@@ -42,7 +43,7 @@ const COMMANDS: readonly AddCommand[] = [
   ...[addDev, addWorker, addServer, addEnqueue],
   ...[addJobs, addDlq, addQueues, addLimits, addGroups, addApply, addSchedules, addWorkers, addBulk],
   ...[addStats, addTop, addTail, addAudit],
-  ...[addDoctor, addMigrate, addKeys, addConfig, addConformance, addCompletion],
+  ...[addDoctor, addMigrate, addImport, addKeys, addConfig, addConformance, addCompletion],
   ...[addBench, addGen, addChaos, addSimulate, addExperiment],
 ]
 

@@ -16,7 +16,8 @@ import type {
   TrackView,
 } from './flow/views.js'
 import type { JobFilter } from './job-filter.js'
-import type { JobStore } from './job-store.js'
+import type { JobStore, Queryable } from './job-store.js'
+import type { StoredError } from './json.js'
 import type {
   ApiKey,
   AuditPage,
@@ -75,6 +76,19 @@ export type UpdateResult =
   | Refused
   | Missing
 
+/** A job that is to be dead without having run here. */
+export interface Burial {
+  readonly id: string
+  /** How often it was tried elsewhere, from 1. */
+  readonly attempt: number
+  /** Why it failed there. */
+  readonly error: StoredError
+  /** Who ran it there, up to 100 characters. */
+  readonly worker: string
+}
+
+export type BuryResult = { readonly id: string; readonly result: 'buried' } | Refused | Missing
+
 export interface JobChanges {
   readonly priority?: number
   /** A time, or null for immediately. */
@@ -126,6 +140,10 @@ export interface OperatorStore extends Pick<JobStore, 'get' | 'now'> {
    *  idempotency key. One that waits is cancelled first, so the jobs that come after it end or go on as after a cancel. One that runs is
    *  refused. To jobs that come after a deleted one it counts as pruned. The audit log keeps ids alone. */
   delete(ids: readonly string[], by: string): Promise<readonly DeleteResult[]>
+  /** Makes jobs dead, reason `attempts`, that are scheduled and have never run, with one failed attempt that happened elsewhere: what an import does
+   *  with failed jobs. Their keys are free and jobs that come after them are unblocked, as at any death; an ordered group goes on. Not recorded in the
+   *  audit log. With `tx` it holds exactly if that commits; only a store that has transactions takes one. */
+  bury(burials: readonly Burial[], request?: { readonly tx?: Queryable | undefined }): Promise<readonly BuryResult[]>
   /** Changes a job that waits. */
   update(id: string, changes: JobChanges, by: string): Promise<UpdateResult>
 

@@ -12,6 +12,7 @@ const GROUPS: Readonly<Record<string, string>> = {
   workers: 'list',
   bulk: 'list show cancel',
   migrate: 'up status sql roles',
+  import: 'bullmq pg-boss graphile-worker',
   keys: 'create list revoke',
   config: 'show',
 }

@@ -290,12 +290,24 @@ describe('the command', () => {
     expect(document.rows[0]).toMatchObject({ jobs: 2_000, leases: 0, inSlots: 0, measured: 300 })
   })
 
-  test('--list names the eighteen, each with its question', { timeout: 60_000 }, async (context) => {
+  test('import: from each old queue with its workers running, no job is lost and none runs twice', async (context) => {
+    const document = await runShort(context, 'import', [], { hasFigure: false })
+
+    expect(document.rows.map(({ jobs }) => jobs)).toEqual([450, 450, 450, 450, 450])
+    expect(keptPromises(document)).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/bullmq.*jobs lost/),
+        expect.stringMatching(/pg-boss.*more than once/),
+      ]),
+    )
+  })
+
+  test('--list names the nineteen, each with its question', { timeout: 60_000 }, async (context) => {
     const { code, stdout } = await run(context, ['--list', '--json'])
 
     expect(code).toBe(0)
     const { experiments } = JSON.parse(stdout) as { experiments: { name: string; about: string }[] }
-    expect(experiments).toHaveLength(18)
+    expect(experiments).toHaveLength(19)
     expect(experiments.every(({ about }) => about.length > 20)).toBe(true)
   })
 

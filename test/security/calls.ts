@@ -111,6 +111,10 @@ export const CALLS: Readonly<Record<CallName, Call>> = {
   requeue: async (store, owner) => store.requeue([await deadIn(owner)], 'api'),
   delete: async (store, owner) => store.delete([await deadIn(owner), await enqueueJob(owner)], 'api'),
   discard: async (store, owner) => store.discard([await deadIn(owner)], 'api'),
+  async bury(store, owner) {
+    const id = await enqueueJob(owner, { queue: fresh('queue'), when: { delayMs: 60_000 } })
+    return store.bury([{ id, attempt: 1, error: FAILURE, worker: 'elsewhere' }])
+  },
   update: async (store, owner) => store.update(await enqueueJob(owner), { priority: 3, payload: '{}' }, 'ada'),
   pause: (store) => store.pause(fresh('queue'), 'ada'),
   resume: (store) => store.resume('email', 'ada'),

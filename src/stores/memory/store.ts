@@ -13,6 +13,7 @@ import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
 import { audit, pruneAudit, writeLine } from './audit.js'
 import { begin } from './begin.js'
 import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
+import { bury } from './bury.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import { copyOf } from './copy.js'
@@ -122,6 +123,11 @@ export function storeOver(memory: Memory, clock: Pick<Clock, 'now'>): Store {
     requeue: (ids, by) => call((nowMs) => requeue(memory, ids, by, nowMs)),
     discard: (ids, by) => call((nowMs) => discard(memory, ids, by, nowMs)),
     delete: (ids, by) => call((nowMs) => deleteJobs(memory, bounded('delete', ids), by, nowMs)),
+    bury: (burials, { tx } = {}) =>
+      call((nowMs) => {
+        if (tx === undefined) return bury(memory, bounded('bury', burials), nowMs)
+        throw new HoldfastError('unsupported', 'bury takes no tx in the memory store: leave it out')
+      }),
     update: (id, changes, by) => call((nowMs) => update(memory, id, changes, by, nowMs)),
     pause: (queue, by) => call((nowMs) => pause(memory, queue, by, nowMs)),
     resume: (queue, by) => call((nowMs) => resume(memory, queue, by, nowMs)),

@@ -11,6 +11,7 @@ import { apiKeys, createKey, findKey, revokeKey, touchKey } from './api-keys.js'
 import { audit, pruneAudit, record } from './audit.js'
 import { forceBreaker, observe } from './breakers.js'
 import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
+import { bury } from './bury.js'
 import { cancel } from './cancel.js'
 import { Claims } from './claim-flow.js'
 import type { Database, Purpose, Send } from './database.js'
@@ -58,6 +59,7 @@ import { sharedSecret } from './shared-secret.js'
 import { signal } from './signal.js'
 import { standing } from './standing.js'
 import { stats } from './stats.js'
+import { unblockAfter } from './unblock.js'
 import { update } from './update.js'
 import type { WakeUps } from './wake.js'
 import { beat, leave, workers } from './workers.js'
@@ -220,6 +222,11 @@ function compose({
     async delete(ids, actor) {
       checkBatch('delete', ids)
       return deleteJobs(db, ids, actor, ready)
+    },
+    async bury(burials, { tx } = {}) {
+      checkBatch('bury', burials)
+      if (tx === undefined) return bury(db, operate, burials, (ids) => unblockAfter(db, operate, ids, ready))
+      return bury(db, db.through(tx), burials, () => lateLooks.afterTransaction())
     },
     update: (id, changes, actor) => update(db, operate, id, changes, actor, ready),
     pause: (queue, actor) => pause(db, queue, actor),

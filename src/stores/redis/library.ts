@@ -6,6 +6,7 @@ import { TRACKS_MAX } from '../../core/flow/job-flow.js'
 import { API_KEYS } from './api-keys.js'
 import { AUDIT } from './audit.js'
 import { BULKS } from './bulks.js'
+import { BURY } from './bury.js'
 import { CANCEL } from './cancel.js'
 import { CHAINS_LUA } from './chains.js'
 import { CHUNKS_LUA } from './chunks.js'
@@ -132,6 +133,7 @@ const OPERATIONS = [
     CLAIM_LUA,
     alone(FLOW_CLAIM, CLAIM),
     SETTLE,
+    BURY,
     EXTEND,
     NOTE,
     KEPT,

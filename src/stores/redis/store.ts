@@ -10,6 +10,7 @@ import type { Store } from '../../core/store.js'
 import { apiKeys, createKey, findKey, revokeKey, sharedSecret, touchKey } from './api-keys.js'
 import { audit, pruneAudit, record } from './audit.js'
 import { bulks, cancelBulk, getBulk, startBulk, stepBulk } from './bulks.js'
+import { bury } from './bury.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import { deadGroups } from './dead-groups.js'
@@ -111,6 +112,11 @@ export function composeStore({ redis, wakeUps, extender, queuesMax, close }: Sto
     async delete(ids, by) {
       checkBatch('delete', ids)
       return deleteJobs(redis, ids, by)
+    },
+    async bury(burials, { tx } = {}) {
+      refuseTx(tx)
+      checkBatch('bury', burials)
+      return bury(redis, burials)
     },
     update: (id, changes, by) => update(redis, id, changes, by),
     pause: (queue, by) => pause(redis, queue, by),

@@ -4,6 +4,7 @@
 import { attemptFacts } from './attempts.js'
 import { auditFacts } from './audit.js'
 import { bulkFacts } from './bulks.js'
+import { buryFacts } from './bury.js'
 import { cancelFacts } from './cancel.js'
 import { chainStartFacts } from './chain-starts.js'
 import { chainFacts } from './chains.js'
@@ -85,6 +86,7 @@ const FACTS: readonly Facts[] = [
   cancelFacts,
   requeueFacts,
   deleteFacts,
+  buryFacts,
   updateFacts,
   queueFacts,
   bulkFacts,

@@ -10,6 +10,7 @@ import { COUNT_WINDOW_MAX, PAGE_MAX } from '../../../core/operator-store.js'
 import { apiKeys, createKey, findKey, revokeKey, sharedSecret, touchKey } from '../api-keys.js'
 import { auditOf, record } from '../audit.js'
 import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
+import { bury } from '../bury.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
 import { deleteJobs } from '../delete.js'
@@ -147,6 +148,17 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     async delete(ids, by) {
       checkBatch('delete', ids)
       return delivered(shards.byId(ids, (redis, those) => deleteJobs(redis, those, by), isMissing))
+    },
+    async bury(burials, { tx } = {}) {
+      refuseTx(tx)
+      checkBatch('bury', burials)
+      const byId = new Map(burials.map((burial) => [burial.id, burial]))
+      const call = (redis: Redis, ids: readonly string[]) =>
+        bury(
+          redis,
+          ids.map((id) => byId.get(id)!),
+        )
+      return delivered(shards.byId([...byId.keys()], call, isMissing))
     },
     async update(id, changes, by) {
       const call = async (redis: Redis) => [await update(redis, id, changes, by)]
