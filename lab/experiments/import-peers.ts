@@ -92,7 +92,7 @@ export class PeerProcesses {
 }
 
 /** The numbers in a record; empty where there is none. */
-export function numbersOf(record: string): readonly number[] {
+function numbersOf(record: string): readonly number[] {
   if (!existsSync(record)) return []
   return readFileSync(record, 'utf8').split('\n').filter(Boolean).map(Number)
 }

@@ -7,7 +7,7 @@ import { invalidOption } from '../core/errors.js'
 import { given } from '../core/given.js'
 import { BATCH_MAX, type Queryable } from '../core/job-store.js'
 import { defineJob } from './define-job.js'
-import type { EntryOptions } from './enqueue-many.js'
+import type { EnqueueEntries, EntryOptions } from './enqueue-many.js'
 import type { EnqueueOptions } from './enqueue-options.js'
 import type { JobHandle } from './job-handle.js'
 import type { JobTarget } from './prepare.js'
@@ -69,7 +69,7 @@ async function countEnds({ below }: BatchCount, ctx: JobContext): Promise<BatchE
   return all
 }
 
-export type BatchEntry = readonly [job: JobTarget, payload: unknown, options?: EntryOptions]
+type BatchEntry = readonly [job: JobTarget, payload: unknown, options?: EntryOptions]
 
 export interface BatchDeps {
   nextId(): string
@@ -77,12 +77,15 @@ export interface BatchDeps {
   enqueue(job: JobTarget, payload: unknown, options: EnqueueOptions): Promise<JobHandle>
 }
 
-/** Resolves with the job behind the batch when all of it is durable. */
+/** Enqueues the jobs of a call (entries and options, or one job with payloads and options) and what counts their ends. Resolves with the job
+ *  behind the batch when all of it is durable. */
 export async function enqueueBatch(
   deps: BatchDeps,
-  entries: readonly BatchEntry[],
-  options: EnqueueBatchOptions,
+  first: JobTarget | EnqueueEntries<readonly unknown[]>,
+  second: readonly unknown[] | EnqueueBatchOptions,
+  third: EnqueueBatchOptions | undefined,
 ): Promise<JobHandle> {
+  const [entries, options] = batchOf(first, second, third)
   const { onEnd, id, queue, tx } = checkBatch(entries, options)
   const together = given({ tx })
   // Names make the ids: what is enqueued again is the same job. In a transaction all of it is there, or nothing.
@@ -116,6 +119,16 @@ export async function enqueueBatch(
   const [job, payload, own] = onEnd
   const terms = { ...own, after: level[0]!, onParentDead: 'run', ...named('end'), ...together } as const
   return deps.enqueue(job, payload, terms)
+}
+
+function batchOf(
+  first: JobTarget | EnqueueEntries<readonly unknown[]>,
+  second: readonly unknown[] | EnqueueBatchOptions,
+  third: EnqueueBatchOptions | undefined,
+): [readonly BatchEntry[], EnqueueBatchOptions] {
+  if (Array.isArray(first)) return [first as readonly BatchEntry[], second as EnqueueBatchOptions]
+  if (!Array.isArray(second)) throw invalidOption('enqueueBatch takes an array of payloads', second)
+  return [second.map((payload: unknown): BatchEntry => [first as JobTarget, payload]), third as EnqueueBatchOptions]
 }
 
 function checkBatch(entries: readonly BatchEntry[], options: EnqueueBatchOptions) {

@@ -2,11 +2,10 @@
 // ◄── the caller · next: prepare.ts
 
 import type { JobDefinition } from '../core/definition.js'
-import { invalidOption } from '../core/errors.js'
 import { idMaker } from '../core/id.js'
 import type { Enqueued, NewJob } from '../core/job.js'
 import type { LocalWorkers } from '../core/reserve.js'
-import { type BatchDeps, type BatchEntry, type EnqueueBatchOptions, enqueueBatch } from './batch.js'
+import { type BatchDeps, type EnqueueBatchOptions, enqueueBatch } from './batch.js'
 import type { ClientDeps, ClientSettings } from './client-deps.js'
 import { type EnqueueEntries, type EnqueueManyOptions, type EnqueueTogetherOptions, ManyCalls } from './enqueue-many.js'
 import type { EnqueueOptions } from './enqueue-options.js'
@@ -188,10 +187,7 @@ export class Client extends OperatorCalls {
       enqueueMany: (entries, options) => this.enqueueMany(entries as EnqueueEntries<readonly unknown[]>, options),
       enqueue: (job, payload, options) => this.enqueue(job as JobDefinition, payload, options),
     }
-    if (Array.isArray(first)) return enqueueBatch(deps, first as readonly BatchEntry[], second as EnqueueBatchOptions)
-    if (!Array.isArray(second)) throw invalidOption('enqueueBatch takes an array of payloads', second)
-    const entries = second.map((payload: unknown): BatchEntry => [first as JobTarget, payload])
-    return enqueueBatch(deps, entries, third as EnqueueBatchOptions)
+    return enqueueBatch(deps, first, second, third)
   }
 
   /**

@@ -10,7 +10,6 @@ export type Fields = Readonly<Record<string, string | undefined>>
 
 /** Where jobs are. The lists first: of two jobs without priority the one that waits longer runs first. */
 export const PLACES = ['wait', 'paused', 'prioritized', 'delayed', 'failed'] as const
-export type Place = (typeof PLACES)[number]
 
 const CAP_MS_MAX = 30 * 86_400_000
 // Its score has the time in all but the lowest twelve bits.

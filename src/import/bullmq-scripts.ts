@@ -8,7 +8,7 @@ export const PARKED = 'holdfast-parked'
  * ARGV: '1' when schedulers own their next jobs, then ids. Answers for each: 'free', 'flow' for a job that waits for others or that another waits
  * for, 'scheduled' for the next job of a scheduler.
  */
-export const SORT = `
+export const SORT: string = `
 local base, answers = KEYS[1], {}
 for i = 1, #ARGV do
   local id = ARGV[i]
@@ -25,7 +25,7 @@ end
 return answers`
 
 /** ARGV: the place, the time, then ids. Answers for each taken job with three values: its id, what is kept with it, and its fields. */
-export const TAKE = `
+export const TAKE: string = `
 local base, place, time, answers = KEYS[1], ARGV[1], ARGV[2], {}
 local isList = place == 'wait' or place == 'paused'
 for i = 3, #ARGV do
@@ -54,7 +54,7 @@ end
 return answers`
 
 /** ARGV: ids. Puts parked jobs back where they were, at the front of their list. */
-export const PUT_BACK = `
+export const PUT_BACK: string = `
 local base = KEYS[1]
 for i = #ARGV, 1, -1 do
   local id = ARGV[i]
@@ -70,7 +70,7 @@ end
 return 'OK'`
 
 /** ARGV: ids. Removes parked jobs with everything that is theirs, as BullMQ's own removal does. */
-export const CONFIRM = `
+export const CONFIRM: string = `
 local base = KEYS[1]
 for i = 1, #ARGV do
   local id = ARGV[i]
@@ -90,7 +90,7 @@ end
 return 'OK'`
 
 /** ARGV: the id of a scheduler. Removes it, and its next job while that waits for its time. */
-export const REMOVE_SCHEDULER = `
+export const REMOVE_SCHEDULER: string = `
 local base, id = KEYS[1], ARGV[1]
 local at = redis.call('ZSCORE', base .. 'repeat', id)
 if at then

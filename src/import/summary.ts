@@ -3,7 +3,7 @@
 import { type ImportSystem, type LeftThere, OLD_KINDS, type OldJob, type OldKind } from './contract.js'
 
 /** Found is the sum of the others. */
-export interface KindCounts {
+interface KindCounts {
   readonly found: number
   /** Written by this import, or with a dry run: would be. */
   readonly imported: number
@@ -22,7 +22,7 @@ export interface Reasons {
   readonly examples: readonly string[]
 }
 
-export interface ScheduleCounts {
+interface ScheduleCounts {
   readonly found: number
   readonly imported: number
   readonly alreadyThere: number

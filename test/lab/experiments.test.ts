@@ -302,12 +302,12 @@ describe('the command', () => {
     )
   })
 
-  test('--list names the nineteen, each with its question', { timeout: 60_000 }, async (context) => {
+  test('--list names the twenty, each with its question', { timeout: 60_000 }, async (context) => {
     const { code, stdout } = await run(context, ['--list', '--json'])
 
     expect(code).toBe(0)
     const { experiments } = JSON.parse(stdout) as { experiments: { name: string; about: string }[] }
-    expect(experiments).toHaveLength(19)
+    expect(experiments).toHaveLength(20)
     expect(experiments.every(({ about }) => about.length > 20)).toBe(true)
   })
 

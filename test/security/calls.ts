@@ -245,6 +245,8 @@ const WORKING = [
   ...(['setLimit', 'observe'] as const),
   // What a bulk action does, how it ends, and with what it is written down.
   ...(['cancel', 'requeue', 'discard', 'cancelBulk', 'record'] as const),
+  // It could claim the job and settle it as dead as well.
+  'bury' as const,
 ]
 
 /** The calls of each role; every other one is refused. */

@@ -234,17 +234,18 @@ export async function countOf(
   { max, signal }: { readonly max: number; readonly signal?: AbortSignal | undefined },
 ): Promise<CountResult> {
   const startMs = performance.now()
+  // A first portion costs one call, however few are to be counted.
+  const lookMax = Math.max(max + 1, PORTION_MAX)
   let found = 0
   let searched = 0
   let at: string | null = null
-  // One more than may be looked at tells whether there are more.
-  while (searched < max + 1 && performance.now() - startMs < COUNT_MS_MAX) {
+  while (searched < lookMax && found <= max && performance.now() - startMs < COUNT_MS_MAX) {
     signal?.throwIfAborted()
-    const portion = await next(at, Math.min(PORTION_MAX, max + 1 - searched))
+    const portion = await next(at, Math.min(PORTION_MAX, lookMax - searched))
     found += portion.matching.length
     searched += portion.looked
     at = portion.last ?? at
-    if (portion.isEnd) return { count: Math.min(found, max), isExact: searched <= max || found <= max }
+    if (portion.isEnd) return { count: Math.min(found, max), isExact: found <= max }
   }
   return { count: Math.min(found, max), isExact: false }
 }

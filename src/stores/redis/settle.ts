@@ -32,13 +32,13 @@ local function setExtra(work, job, letter, value)
   setField(work, 'x:' .. chunkOf(work, job.id), job.id .. letter, value)
 end
 
--- A block: its names are its own (work.ts).
-do
 local function addAttempt(work, job, started, failure)
   addFlag(job, 'a')
   later(work, 'RPUSH', 'a:' .. job.id, job.attempt .. ' ' .. text(started) .. ' ' .. text(work.t) .. ' ' .. failure .. '\n' .. job.worker)
 end
 
+-- A block: its names are its own (work.ts).
+do
 local function settleFlow(work, job, flow)
   local spent, scope, after, name = string.match(flow, '^\n(%S+) (%S+) (%S+) (%S+)$')
   if scope ~= '-' then limits.holdOff(work, job, scope, name, work.t + tonumber(after)) end
