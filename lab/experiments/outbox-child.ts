@@ -45,6 +45,7 @@ async function main(assignment: OutboxAssignment): Promise<void> {
   const pool = new pg.Pool({ connectionString: postgres, max: assignment.open })
   pool.on('error', () => {})
   if (role === 'produce') {
+    sendToParent({ kind: 'begun' })
     await produce(holdfast, pool, assignment)
     sendToParent({ kind: 'done' })
     return

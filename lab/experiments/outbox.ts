@@ -253,10 +253,20 @@ class Crew {
 
   async #killProducers(): Promise<void> {
     while (!this.#isProduced && !this.#isOver) {
+      const producer = this.#producer
+      // One that is still starting has nothing to lose. It may also have ended, because Redis was away.
+      const isUp = await producer?.hear('begun').then(
+        () => true,
+        () => false,
+      )
+      if (producer === null || !isUp) {
+        await pause(100)
+        continue
+      }
       await pause(this.#config.killEveryMs)
-      if (this.#isProduced || this.#producer === null) continue
+      if (this.#isProduced) return
       this.producersKilled++
-      await this.#producer.kill()
+      await producer.kill()
     }
   }
 

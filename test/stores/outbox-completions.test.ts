@@ -180,6 +180,19 @@ test('a handler that completes its job runs once, though Redis then forgets the 
   await lossy.close()
 })
 
+test('a deleted job takes its completion with it', async () => {
+  const job = await startOne()
+  const tx = await begin()
+  await store.settle([succeeded(job, { result: '"secret"' })], { tx })
+  await tx.query('COMMIT')
+  await dispatch(store)
+
+  const answer = await store.delete([job.id], 'ada')
+
+  expect(answer).toEqual([{ id: job.id, result: 'deleted' }])
+  expect((await pool.query(`SELECT FROM "${schema}".outbox_completions WHERE id = $1`, [job.id])).rowCount).toBe(0)
+})
+
 async function startOne(leaseMs = 30_000) {
   await enqueueJob(store)
   return claimJob(store, { leaseMs })

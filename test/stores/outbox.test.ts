@@ -312,3 +312,94 @@ describe('when Redis', () => {
     await away.close()
   })
 })
+
+describe('a deleted job', () => {
+  const rowsOf = async (table: string, id: string) =>
+    (await pool.query(`SELECT FROM "${schema}".${table} WHERE id = $1`, [id])).rowCount
+
+  test('that is in the outbox alone is gone with its row, and is never sent', async () => {
+    const holdfast = await connectHere({ upkeep: false })
+    const job = await inTransaction((tx) => holdfast.enqueue(email, { to: 'ada' }, { tx }))
+
+    const answer = await holdfast.delete(job.id)
+
+    expect(answer).toEqual({ id: job.id, result: 'deleted' })
+    expect(await rowsOf('outbox', job.id)).toBe(0)
+    expect(await holdfast.get(job.id)).toBeNull()
+    const sender = await connectHere()
+    const later = await inTransaction((tx) => sender.enqueue(email, {}, { tx }))
+    await until(() => isInStore(sender, later.id))
+    expect(await sender.get(job.id)).toBeNull()
+    expect(await sender.delete(job.id)).toMatchObject({ result: 'missing' })
+  })
+
+  test('that is being sent is deleted after that, from Redis and from the outbox', async () => {
+    const holdfast = await connectHere({ upkeep: false })
+    const job = await inTransaction((tx) => holdfast.enqueue(email, {}, { tx }))
+    const isWaiting = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"${schema}".outbox %'`
+    let deleting: Promise<unknown> = Promise.resolve()
+
+    await inTransaction(async (sender) => {
+      await sender.query(`SELECT FROM "${schema}".outbox WHERE id = $1 FOR UPDATE`, [job.id])
+      deleting = holdfast.delete(job.id)
+      await until(async () => (await pool.query(isWaiting)).rowCount === 1)
+    })
+
+    expect(await deleting).toMatchObject({ result: 'deleted' })
+    expect(await rowsOf('outbox', job.id)).toBe(0)
+  })
+
+  test('keeps its row when it runs, because then it is not deleted', async () => {
+    const holdfast = await connectHere()
+    const job = await inTransaction((tx) => holdfast.enqueue(email, {}, { tx }))
+    let end = () => {}
+    const over = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    holdfast.worker({ handlers: [email.handle(() => over)] }).start()
+    await until(async () => (await holdfast.get(job.id))?.state === 'running')
+
+    await expect(holdfast.delete(job.id)).rejects.toMatchObject({ code: 'wrong_state' })
+
+    expect(await rowsOf('outbox', job.id)).toBe(1)
+    end()
+    await holdfast.wait(job.id, { timeout: '10s' })
+    await holdfast.delete(job.id)
+    expect(await rowsOf('outbox', job.id)).toBe(0)
+  })
+
+  test('does not come back when Redis restarts without its last writes, which were the job and the delete', async () => {
+    const lossy = await openRedis()
+    const holdfast = await connect(lossy.url, { outbox: testServerUrl(), schema })
+    open.push(holdfast)
+    const old = await inTransaction((tx) => holdfast.enqueue(email, 'old', { tx }))
+    const direct = await holdfast.enqueue(email, 'direct')
+    await until(() => isInStore(holdfast, old.id))
+    lossy.snapshot()
+    const [young, kept] = await inTransaction((tx) => holdfast.enqueueMany(email, ['young', 'kept'], { tx }))
+    await until(() => isInStore(holdfast, kept!.id))
+    const gone = [old.id, direct.id, young!.id]
+    for (const id of gone) expect(await holdfast.delete(id)).toMatchObject({ result: 'deleted' })
+
+    await lossy.kill()
+    await lossy.start()
+
+    await until(() => isInStore(holdfast, kept!.id).catch(() => false))
+    for (const id of gone) await until(async () => (await holdfast.get(id)) === null)
+    expect((await holdfast.list()).jobs.map(({ id }) => id)).toEqual([kept!.id])
+    await holdfast.close()
+    await lossy.close()
+  })
+
+  test('of a bulk action is gone from the outbox too', async () => {
+    const holdfast = await connectHere()
+    const jobs = await inTransaction((tx) => holdfast.enqueueMany(email, [1, 2, 3], { tx }))
+    await until(() => isInStore(holdfast, jobs[2]!.id))
+
+    const { id } = await holdfast.bulk({ action: 'delete', filter: 'queue:email', expected: 3 })
+
+    await until(async () => (await holdfast.getBulk(id))?.state === 'done')
+    await until(async () => (await pool.query(`SELECT FROM "${schema}".outbox`)).rowCount === 0)
+    expect(await holdfast.get(jobs[0]!.id)).toBeNull()
+  })
+})

@@ -8,6 +8,7 @@ import type { Database } from '../postgres/database.js'
 import { statement } from '../postgres/statement.js'
 import type { RedisStore } from '../redis/index.js'
 import { dropCompletions, sendCompletions } from './completions-dispatch.js'
+import { deleteAgain, dropDeletes } from './deletes.js'
 import { type Batch, sendBatch } from './dispatch.js'
 import { noteEpoch } from './epochs.js'
 
@@ -41,7 +42,8 @@ SELECT part::text,
                     WHERE completion.part = asked.part AND sent_at IS NULL AND try_at <= clock_timestamp()))::text,
        (EXISTS (SELECT FROM :schema.outbox WHERE outbox.part = asked.part AND outcome = 'sent')
         OR EXISTS (SELECT FROM :schema.outbox_completions AS completion
-                    WHERE completion.part = asked.part AND sent_at IS NOT NULL))::text
+                    WHERE completion.part = asked.part AND sent_at IS NOT NULL)
+        OR EXISTS (SELECT FROM :schema.outbox_deletes AS gone WHERE gone.part = asked.part))::text
   FROM pg_catalog.generate_series(0, $1::integer - 1) AS asked (part)`,
 )
 
@@ -109,6 +111,10 @@ export class Dispatcher {
     const epoch = await store.epochOf(part)
     await noteEpoch(db, part, epoch, emit)
     this.#lookedMs.set(part, performance.now())
+    let isDeleted = false
+    for (let batches = 0; batches < BATCHES_MAX && !isDeleted; batches++) {
+      isDeleted = await deleteAgain({ db, store, part, epoch })
+    }
     let sent = 0
     let isDone = false
     for (let batches = 0; batches < BATCHES_MAX && !isDone; batches++) {
@@ -118,7 +124,7 @@ export class Dispatcher {
     }
     const completions = await sendCompletions({ db, store, part, epoch, knownMs: retentionMs }, emit)
     await this.#drop(part)
-    return { sent: sent + completions.sent, isDone: isDone && completions.isDone }
+    return { sent: sent + completions.sent, isDone: isDeleted && isDone && completions.isDone }
   }
 
   async #drop(part: number): Promise<void> {
@@ -129,6 +135,7 @@ export class Dispatcher {
     await db.send('upkeep', DROP, [part, keepMs, retentionMs])
     await db.send('upkeep', DROP_REFUSED, [part])
     await dropCompletions(db, { part, keepMs, knownMs: retentionMs })
+    await dropDeletes(db, { part, keepMs, knownMs: retentionMs })
   }
 
   /** Reports what became of the rows, and answers how many the store has taken. */

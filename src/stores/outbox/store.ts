@@ -10,6 +10,7 @@ import type { RedisStore } from '../redis/index.js'
 import type { Bell } from './bell.js'
 import { ClaimGuard } from './claim-guard.js'
 import type { Completions } from './completions.js'
+import { deleteEverywhere, deleteWith } from './deletes.js'
 import type { Dispatcher } from './dispatcher.js'
 import { Followed } from './followed.js'
 import { healthOf } from './health.js'
@@ -28,10 +29,11 @@ interface OutboxParts {
 /** Puts the outbox in front of the store. */
 export function composeOutbox(parts: OutboxParts): Store {
   const { store, db, bell, dispatcher, completions } = parts
-  const { epochOf: _, shardCount: __, ...inner } = store
+  const { epochOf: _, shardCount: __, shardOf: ___, aroundDeletes: ____, ...inner } = store
   const partOf = (queue: string) => inner.parts?.of(queue) ?? 0
   const followed = new Followed(db)
   let emit: Emit = () => {}
+  store.aroundDeletes((ids, by, act) => deleteWith(db, store, { ids, by, act }))
   const guard = new ClaimGuard(store, completions, (event) => emit(event))
   return {
     ...inner,
@@ -106,6 +108,10 @@ export function composeOutbox(parts: OutboxParts): Store {
         if (cancelled.has(answer.id)) return { id: answer.id, result: 'cancelled' }
         return again.get(answer.id) ?? answer
       })
+    },
+    async delete(ids, by) {
+      checkCount('delete', ids)
+      return deleteEverywhere(db, store, ids, by)
     },
     async requeue(ids, by) {
       await completions.revive(ids)

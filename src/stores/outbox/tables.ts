@@ -63,4 +63,22 @@ CREATE TABLE :schema.outbox_use (
 `,
 }
 
-export const OUTBOX_MIGRATIONS: readonly Migration[] = [first]
+const deletes: Migration = {
+  number: 2,
+  name: 'outbox_deletes',
+  sql: `
+-- Jobs that were deleted, by whom, and in which life of the server: a later one may have them again.
+CREATE TABLE :schema.outbox_deletes (
+  id         uuid        NOT NULL PRIMARY KEY,
+  part       integer     NOT NULL,
+  actor      text        NOT NULL,
+  deleted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  try_at     timestamptz NOT NULL DEFAULT '-infinity',
+  sent_in    bigint      NOT NULL);
+
+CREATE INDEX outbox_deletes_sent ON :schema.outbox_deletes (part, sent_in);
+CREATE INDEX outbox_deletes_old ON :schema.outbox_deletes (deleted_at);
+`,
+}
+
+export const OUTBOX_MIGRATIONS: readonly Migration[] = [first, deletes]

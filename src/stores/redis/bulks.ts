@@ -3,6 +3,7 @@
 
 import { BULK_BATCH_MAX, type BulkProgress, type BulkState, type BulkView, type NewBulk } from '../../core/operating.js'
 import { LIST_WINDOW, type ListRequest, PAGE_MAX } from '../../core/operator-store.js'
+import type { Deleting } from './delete.js'
 import { longId, shortId } from './ids.js'
 import { type FoundPage, findPage } from './list.js'
 import { lua } from './lua.js'
@@ -166,12 +167,13 @@ export async function nextStep(redis: Redis, find: Find): Promise<BulkStep | nul
   return { view, ids: found.ids, state, args }
 }
 
-export async function stepBulk(redis: Redis): Promise<BulkProgress | null> {
+export async function stepBulk(redis: Redis, deleting: Deleting): Promise<BulkProgress | null> {
   const found = await nextStep(redis, (request) => findPage(redis, request))
   if (found === null) return null
-  const { view, args, state } = found
-  const { id, action } = view
-  const { value: done } = await redis.write<string>('upkeep', 'stepBulk', args)
+  const { view, args, state, ids } = found
+  const { id, action, by } = view
+  const write = () => redis.write<string>('upkeep', 'stepBulk', args)
+  const { value: done } = action === 'delete' ? await deleting.around(ids, by, write) : await write()
   // Another process was first, or somebody has ended it.
   if (done === '') return { id, action, moved: 0, refused: 0, state: view.state }
   return { id, action, moved: Number(done), refused: found.ids.length - Number(done), state }

@@ -88,6 +88,13 @@ end
 writes('delete', { 'allow-oom' }, function(work, args) return deletes.all(work, slice(args, 4), args[3]) end)
 `
 
+export type AroundDelete = <T>(ids: readonly string[], by: string, act: () => Promise<T>) => Promise<T>
+
+/** Inside what batches of bulk actions delete jobs: an outbox deletes its rows with them. */
+export class Deleting {
+  around: AroundDelete = (_, __, act) => act()
+}
+
 /** How often a call is repeated for jobs with very many that come after them: 5,000 are moved on each time. */
 const TURNS_MAX = 1_000
 

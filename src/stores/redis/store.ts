@@ -14,7 +14,7 @@ import { bury } from './bury.js'
 import { cancel } from './cancel.js'
 import { claim } from './claim.js'
 import { deadGroups } from './dead-groups.js'
-import { deleteJobs } from './delete.js'
+import { type AroundDelete, Deleting, deleteJobs } from './delete.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
 import { Epochs, epochOf } from './epochs.js'
@@ -61,15 +61,24 @@ export interface RedisStore extends Store {
   readonly shardCount: number
   /** Another text when the server of a shard may have lost its last writes (epochs.ts). */
   epochOf(shard: number): Promise<string>
+  /** Where a job probably is. */
+  shardOf(id: string): number
+  /** From now on batches of bulk actions that delete jobs are done inside `around`. */
+  aroundDeletes(around: AroundDelete): void
 }
 
 /** Puts the operations together. */
 export function composeStore({ redis, wakeUps, extender, queuesMax, close }: StoreParts): RedisStore {
   const epochs = new Epochs()
+  const deleting = new Deleting()
   return {
     kind: 'redis',
     shardCount: 1,
     epochOf: () => epochOf(redis),
+    shardOf: () => 0,
+    aroundDeletes(around) {
+      deleting.around = around
+    },
 
     async enqueue(jobs, { tx, claim: claiming } = {}) {
       refuseTx(tx)
@@ -104,7 +113,7 @@ export function composeStore({ redis, wakeUps, extender, queuesMax, close }: Sto
       return tally(redis, tallies)
     },
     sample: () => sample(redis),
-    stepBulk: () => stepBulk(redis),
+    stepBulk: () => stepBulk(redis, deleting),
 
     cancel: (ids, by) => cancel(redis, ids, by),
     requeue: (ids, by) => requeue(redis, ids, by),

@@ -13,7 +13,7 @@ import { bulks, cancelBulk, getBulk, startBulk } from '../bulks.js'
 import { bury } from '../bury.js'
 import { cancel } from '../cancel.js'
 import { deadGroupsOf } from '../dead-groups.js'
-import { deleteJobs } from '../delete.js'
+import { Deleting, deleteJobs } from '../delete.js'
 import { Epochs, epochOf } from '../epochs.js'
 import { neighbours } from '../flow-looks.js'
 import { groups, pauseGroup, resumeGroup, setGroup } from '../groups.js'
@@ -24,7 +24,7 @@ import { discard, requeue } from '../requeue.js'
 import { pauseSchedule, removeSchedule, resumeSchedule } from '../schedules.js'
 import { tally } from '../series.js'
 import { checkBatch, type RedisStore, refuseTx, type StoreParts } from '../store.js'
-import { markId } from '../tags.js'
+import { guessShard, markId } from '../tags.js'
 import { update } from '../update.js'
 import { beat, leave, workers } from '../workers.js'
 import { Deliveries } from './deliveries.js'
@@ -86,7 +86,8 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
   const enqueueing = new ShardEnqueue({ shards, deliveries, limits, queuesMax })
   const leases = new ShardLeases(shards, limits)
   const epochs = new Epochs()
-  const upkeep = new ShardUpkeep({ shards, deliveries, enqueueing, limits, queuesMax, epochs })
+  const deleting = new Deleting()
+  const upkeep = new ShardUpkeep({ shards, deliveries, enqueueing, limits, queuesMax, epochs, deleting })
   const isMissing = ({ result }: { readonly result: string }) => result === 'missing'
   /** Waits for what the call caused in other shards. */
   const delivered = async <T>(call: Promise<T>): Promise<T> => {
@@ -98,6 +99,10 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
     kind: 'redis',
     shardCount: all.length,
     epochOf: (shard) => epochOf(all[shard]!),
+    shardOf: (id) => guessShard(id, all.length),
+    aroundDeletes(around) {
+      deleting.around = around
+    },
     parts: {
       of: (queue) => shards.indexOf(queue),
       mark: (id, queue) => markId(id, shards.indexOf(queue)),

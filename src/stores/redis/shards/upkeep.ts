@@ -14,7 +14,7 @@ import type {
 } from '../../../core/upkeep-store.js'
 import { nextStep } from '../bulks.js'
 import { cancel } from '../cancel.js'
-import { deleteJobs } from '../delete.js'
+import { type Deleting, deleteJobs } from '../delete.js'
 import { jobArgs } from '../enqueue.js'
 import type { Epochs } from '../epochs.js'
 import { expiredLeases } from '../expired.js'
@@ -45,6 +45,7 @@ export interface UpkeepDeps {
   readonly limits: ShardLimits
   readonly queuesMax: number
   readonly epochs: Epochs
+  readonly deleting: Deleting
 }
 
 export class ShardUpkeep {
@@ -253,9 +254,10 @@ export class ShardUpkeep {
     { id, action, by, number }: { id: string; action: BulkProgress['action']; by: string; number: string },
     ids: readonly string[],
   ): Promise<{ readonly moved: number; readonly refused: number }> {
-    const { shards, deliveries } = this.#deps
+    const { shards, deliveries, deleting } = this.#deps
     const act = { cancel, requeue, discard, delete: deleteJobs }[action]
-    const answers = await shards.inOrder<{ readonly result: string }>(ids, (redis, those) => act(redis, those, by))
+    const run = () => shards.inOrder<{ readonly result: string }>(ids, (redis, those) => act(redis, those, by))
+    const answers = action === 'delete' ? await deleting.around(ids, by, run) : await run()
     const moved = answers.filter(({ result }) => result !== 'refused' && result !== 'missing').length
     await deliveries.settle()
     await shards.home.write('upkeep', 'endStep', [id, number, moved, ids.length - moved])
