@@ -48,8 +48,8 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'redis: settle without fence': {
     lua: [
       {
-        find: "local isHeld = job and job.state == 'R' and job.fence == settled.fence",
-        by: "local isHeld = job and job.state == 'R'",
+        find: "if not job or job.state ~= 'R' or job.fence ~= settled.fence then",
+        by: "if not job or job.state ~= 'R' then",
       },
     ],
     replacements: [],

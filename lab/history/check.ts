@@ -90,17 +90,16 @@ function readStore(
   events: readonly StoreEvent[],
   { lines, ticks, lateness, flow }: { lines: Lines; ticks: Ticks; lateness: Lateness; flow: Flow },
 ): void {
+  // A takeover is known by the first write after it, and what it undid came before.
+  for (const event of events) if (event.ev === 'undone') reading.undone.push(event)
+  reading.counts.takeovers = reading.undone.length
   for (const event of events) {
     if (event.ev !== 'final') ticks.saw(event.at)
     if (event.ev === 'tick') {
       ticks.fired(event)
       continue
     }
-    if (event.ev === 'undone') {
-      reading.undone.push(event)
-      reading.counts.takeovers++
-      continue
-    }
+    if (event.ev === 'undone') continue
     if (event.ev === 'queue') {
       lateness.paused(event.queue, event.at, event.isPaused)
       continue

@@ -125,6 +125,18 @@ describe('what is no cluster, or not as it is said', () => {
     expect(servers.map((server) => command(server, 'dbsize'))).toEqual(['0', '0'])
   })
 
+  test('an address that is moved to another server as the store is opened may be opened again', async () => {
+    const servers = [await openRedis(), await openRedis()]
+    const [former, next] = servers.map(({ port }) => port) as [number, number]
+    const proxy = await spreading([former, next, next, next])
+    opened.push(...servers, proxy)
+
+    const error = await failure(redisStore(`redis://127.0.0.1:${proxy.port}`))
+
+    expect(error).toMatchObject({ code: 'store_unavailable', retryable: true })
+    expect(error.message).toMatch(/was moved to another server/)
+  })
+
   test('replicas lead to their masters', async () => {
     const store = await open(`redis+cluster://127.0.0.1:${cluster.replicas[0]!.port}`)
 

@@ -134,12 +134,15 @@ const MAKERS: Readonly<Partial<Record<FaultKind, MakeOnRedis>>> = {
     for (let tries = 1; ; tries++) {
       try {
         await parts.machine.switchOver(server)
-        return await takenOver(parts.machine, server, SWITCH_MS)
+        await takenOver(parts.machine, server, SWITCH_MS)
+        break
       } catch (error) {
         if (tries === SWITCHES_MAX) throw error
         await sleep(1_000)
       }
     }
+    // Until then the former one may answer claims.
+    await isComplete(parts.machine)
   },
   // Connections to the former primary stay open, and it takes calls until it learns that there is another.
   'flip roles': async (parts, fault, begin) => {

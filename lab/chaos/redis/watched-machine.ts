@@ -7,7 +7,7 @@ import { FaultProxy } from '../proxy.js'
 import { sleep } from '../sleep.js'
 import { ask } from './ask.js'
 import { openDisks } from './disks.js'
-import type { RedisMachine } from './machine.js'
+import { type RedisMachine, takenOver } from './machine.js'
 import { REDIS_WIRE } from './wire.js'
 
 const REPLICAS = 2
@@ -15,6 +15,8 @@ const REPLICAS = 2
 const DOWN_AFTER_MS = 2_000
 const FOLLOW_MS = 100
 const ASK_MS = 1_000
+/** A switch that was asked for and has not come about in this time comes about no more. */
+const SWITCH_MS = 7_000
 /** A port on which nothing listens. */
 const NOWHERE = 1
 
@@ -69,8 +71,16 @@ export class WatchedMachine implements RedisMachine {
     return link
   }
 
-  async switchOver(): Promise<void> {
-    await ask({ port: this.#watched.sentinelPorts[0]! }, ['SENTINEL', 'FAILOVER', NAME])
+  /** Sentinels promote a replica while the primary still takes writes, and the other replica confirms them (docs/redis.md#sentinel). So
+   *  writes are paused first, and go on when the replica is the primary. */
+  async switchOver(master: RedisServer): Promise<void> {
+    await ask(master, ['CLIENT', 'PAUSE', SWITCH_MS, 'WRITE'])
+    try {
+      await ask({ port: this.#watched.sentinelPorts[0]! }, ['SENTINEL', 'FAILOVER', NAME])
+      await takenOver(this, master, SWITCH_MS)
+    } finally {
+      await ask(master, ['CLIENT', 'UNPAUSE'])
+    }
   }
 
   async cutReplication(master: RedisServer): Promise<void> {

@@ -84,10 +84,29 @@ function checkServer(
 async function checkOneServer(where: string, redis: Redis): Promise<void> {
   const [one, other] = await Promise.all([redis.info('operate', 'server'), redis.info('look', 'server')])
   if (one.get('run_id') === other.get('run_id')) return
+  // An address that was moved between the two connections looks the same. New ones lead to one server then.
+  const [third, fourth] = await Promise.all([runBehind(redis), runBehind(redis)])
+  if (third === fourth) {
+    throw new HoldfastError(
+      'store_unavailable',
+      `${where} was moved to another server while the store was opened (run_id ${one.get('run_id')} and ${other.get('run_id')}), as in a failover: open it again`,
+      { retryable: true },
+    )
+  }
   throw new HoldfastError(
     'unsupported',
     `${where} is not one server: two connections led to two (run_id ${one.get('run_id')} and ${other.get('run_id')}), so it is a proxy in front of several; write redis+cluster:// with the addresses of the nodes of a cluster, or the address of one server`,
   )
+}
+
+/** The run_id of the server that a new connection leads to. */
+async function runBehind(redis: Redis): Promise<string> {
+  const connection = await redis.connect()
+  try {
+    return /^run_id:(\w+)/m.exec(String(await connection.send(['INFO', 'server'])))?.[1] ?? ''
+  } finally {
+    connection.destroy()
+  }
 }
 
 function refused(message: string): HoldfastError {
