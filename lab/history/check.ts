@@ -3,15 +3,7 @@
 // pass.
 
 import { checkDays, checkEnds, checkRescueTime, countedOf } from './ends.js'
-import type {
-  EffectApplied,
-  FaultRecord,
-  FinalDay,
-  HistoryEvent,
-  ProcessEvent,
-  RunBegun,
-  StoreEvent,
-} from './events.js'
+import type { FaultRecord, FinalDay, HistoryEvent, ProcessEvent, RunBegun, StoreEvent } from './events.js'
 import { Flow } from './flow.js'
 import { Handlers } from './handlers.js'
 import { Lateness } from './lateness.js'
@@ -134,18 +126,15 @@ function lifeOf(reading: Reading, event: OfJob): Life | null {
     return null
   }
   if (known !== undefined) return known
-  // A handler ran under a claim of which the store knows nothing, of a job that went with it.
-  if (event.ev === 'effect' && isJobUndone(reading, event)) return null
+  // A handler ran under a claim of which the store knows nothing, of a job that went with it or is enqueued once more. If the job had been
+  // accepted, it is missed (promises.ts).
+  if (event.ev === 'effect' && isClaimUndone(reading, event.fence)) return null
   const life = newLife(event.job, event.ev === 'stored' ? event : null)
   if (event.ev !== 'stored' && event.ev !== 'final') {
     report(reading, 'I2', event.job, `${event.ev} at ${shown(event.at)}, and was never stored`)
   }
   reading.lives.set(event.job, life)
   return life
-}
-
-function isJobUndone(reading: Reading, { fence }: EffectApplied): boolean {
-  return isClaimUndone(reading, fence) && reading.undone.some(({ what }) => what === 'all')
 }
 
 function step(reading: Reading, life: Life, event: OfJob): void {

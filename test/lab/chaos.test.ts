@@ -114,13 +114,11 @@ describe('under chaos', () => {
     PATIENCE_MS,
   )
 
-  test.each([
-    ['redis', 'a primary with two replicas and sentinels'],
-    ['redis-cluster', 'a cluster of three masters'],
-  ])(
-    'no job is lost, doubled, settled after its fence, and no tick missed on Redis at durability replicated: %s, %s',
-    async (form) => {
-      const { code, result } = await chaos('--form', form)
+  // The form redis-cluster is a command only (docs/findings/chaos.md#redis).
+  test(
+    'no job is lost, doubled, settled after its fence, and no tick missed on Redis at durability replicated: a primary with two replicas and sentinels',
+    async () => {
+      const { code, result } = await chaos('--form', 'redis')
 
       const { verdict, story, complaints } = result
       expect(verdict.violations, story ?? '').toEqual([])

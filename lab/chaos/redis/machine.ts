@@ -41,11 +41,14 @@ export async function isUp(server: RedisServer): Promise<void> {
 
 /** Waits until each server is up and each replica follows its primary. */
 export async function isComplete(machine: RedisMachine): Promise<void> {
-  await until(
-    'every server is up, and every replica follows',
-    async () => (await incomplete(machine)) === null,
-    SETTLED_MS,
-  )
+  let missing: string | null = null
+  const isWhole = async () => {
+    missing = await incomplete(machine)
+    return missing === null
+  }
+  await until('every server is up, and every replica follows', isWhole, SETTLED_MS).catch((error: Error) => {
+    throw new Error(`${error.message}: ${missing}`)
+  })
 }
 
 /** What is missing, or null. */
