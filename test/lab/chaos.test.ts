@@ -114,28 +114,7 @@ describe('under chaos', () => {
     PATIENCE_MS,
   )
 
-  // The form redis-cluster is a command only (docs/findings/chaos.md#redis).
-  test(
-    'no job is lost, doubled, settled after its fence, and no tick missed on Redis at durability replicated: a primary with two replicas and sentinels',
-    async () => {
-      const { code, result } = await chaos('--form', 'redis')
-
-      const { verdict, story, complaints } = result
-      expect(verdict.violations, story ?? '').toEqual([])
-      expect(verdict.counted).toEqual({ ok: true, reasons: [] })
-      expect(complaints).toEqual([])
-      const { accepted, acceptedUndone, takeovers, faults } = verdict.counts
-      expect(accepted).toBeGreaterThanOrEqual(20_000)
-      expect(acceptedUndone).toBe(0)
-      // Another server took over, and had all that had been accepted.
-      expect(takeovers).toBeGreaterThan(0)
-      expect(Object.keys(faults).length).toBeGreaterThanOrEqual(10)
-      expect(Object.values(faults).reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(100)
-      expect(code).toBe(0)
-    },
-    PATIENCE_MS,
-  )
-
+  // The forms redis and redis-cluster are commands so far: docs/findings/chaos.md#redis says what they have shown.
   test(
     'a database clock that jumps ten minutes ahead or five back costs no living worker its lease',
     async () => {

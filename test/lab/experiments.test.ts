@@ -290,7 +290,9 @@ describe('the command', () => {
     expect(document.rows[0]).toMatchObject({ jobs: 2_000, leases: 0, inSlots: 0, measured: 300 })
   })
 
-  test('import: from each old queue with its workers running, no job is lost and none runs twice', async (context) => {
+  test('import: from each old queue with its workers running, no job is lost and none runs twice', {
+    timeout: PATIENCE_MS,
+  }, async (context) => {
     const document = await runShort(context, 'import', [], { hasFigure: false })
 
     expect(document.rows.map(({ jobs }) => jobs)).toEqual([450, 450, 450, 450, 450])
