@@ -1,5 +1,6 @@
 // Compares contenders: every measure in rounds, contenders in turn, medians at the end.
 
+import { createRequire } from 'node:module'
 import { openAndCloseForSure } from '../interrupt.js'
 import { say } from '../say.js'
 import { PostgresServer } from '../servers/postgres.js'
@@ -57,12 +58,30 @@ interface Outcome {
   readonly absences: readonly Absence[]
 }
 
+const NEED_DRIVER: ReadonlySet<string> = new Set(['holdfast-redis', 'redis-stream', 'redis-list'])
+
+/** Whether the driver for Redis can be loaded. */
+function hasDriver(): boolean {
+  try {
+    createRequire(import.meta.url).resolve('@redis/client')
+    return true
+  } catch {
+    return false
+  }
+}
+
 async function measureAll(servers: TestServers, chosen: CompareArguments, scale: Scale): Promise<Outcome> {
-  const contenders = chosen.contenders.filter(
+  const onServer = chosen.contenders.filter(
     (name) => CONTENDERS[name]!.note.store !== 'redis' || servers.redis !== null,
   )
-  if (contenders.length < chosen.contenders.length) {
+  if (onServer.length < chosen.contenders.length) {
     say('Redis is not installed, so what runs on it is left out: apt-get install redis-server')
+  }
+  const contenders = hasDriver() ? onServer : onServer.filter((name) => !NEED_DRIVER.has(name))
+  if (contenders.length < onServer.length) {
+    say(
+      '@redis/client is not installed, so Holdfast, the stream and the list on Redis are left out: npm install @redis/client',
+    )
   }
   const results: Result[] = []
   const failures: Failure[] = []

@@ -341,7 +341,7 @@ describe('keys', () => {
     const { code, stderr } = await holdfastCommand(['keys', 'create', 'shop', '--scope', 'everything'])
 
     expect(code).toBe(2)
-    expect(stderr).toContain('Allowed choices are read, read:payload, enqueue, work, operate, admin.')
+    expect(stderr).toContain('Allowed choices are read, read:payload, enqueue, work, operate, delete, admin.')
   })
 })
 

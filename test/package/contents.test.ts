@@ -6,7 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { emptyFolder, type Packed, pack, run } from './packed.js'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const UNPACKED_MAX = 3_800_000
+// Import, outbox and deletion made it grow by 0.25 MB.
+const UNPACKED_MAX = 4_200_000
 
 let packed: Packed
 let project: string
@@ -29,7 +30,7 @@ function manifest(): Manifest {
 }
 
 describe('the package', () => {
-  test('is below 3.8 MB unpacked', () => {
+  test('is below 4.2 MB unpacked', () => {
     expect(packed.unpackedSize).toBeLessThan(UNPACKED_MAX)
   })
 
@@ -110,7 +111,8 @@ describe('the command of the package', () => {
   test('runs the benchmark of Holdfast itself, and says where its peers are', { timeout: 120_000 }, () => {
     const { stdout, stderr } = holdfast('bench', '--', '--quick', '--rounds', '1', '--only', 'bulk', '--json')
 
-    expect(stderr).toContain('Peers are measured from a clone of the repository. Here there are: holdfast, bare-sql.')
+    expect(stderr).toContain('Peers are measured from a clone of the repository. Here there are: holdfast, bare-sql,')
+    expect(stderr).toContain('@redis/client is not installed')
     expect(JSON.parse(stdout)).toMatchObject({ program: 'bench', failures: [] })
   })
 

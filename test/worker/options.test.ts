@@ -22,6 +22,8 @@ describe('worker options', () => {
       pollMinMs: 50,
       pollMaxMs: 5_000,
       name: null,
+      onRetry: null,
+      onDead: null,
     })
   })
 

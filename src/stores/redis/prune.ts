@@ -83,7 +83,7 @@ local function pruneEarly(work, horizon, chunksMax, usual, own)
     for s = 1, #standings, 2 do
       local id, job = standings[s], parseStanding({}, standings[s + 1])
       local isOver = work.standings[id] == nil and (job.state == 'F' or job.state == 'C') and job.at < work.t - least
-      local isOfDay = (math.floor(idTime(id) / DAY) + 1) * DAY < horizon and job.at < horizon
+      local isOfDay = isOver and (math.floor(idTime(id) / DAY) + 1) * DAY < horizon and job.at < horizon
       if isOver and not isOfDay then ids[#ids + 1], jobs[#jobs + 1] = id, job end
     end
     local facts = ids[1] and redis.call('HMGET', work.b .. 'f:' .. chunk, unpack(ids)) or {}
