@@ -189,7 +189,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ["const written = call.isSent ? 'unknown' : 'no';", "const written = 'no';"],
   ),
   // Keys, parents, cancels.
-  bug('a key is never freed', `${MEMORY}/keys.js`, ['I16'], ['        memory.keys.delete(name);', '        ;']),
+  bug(
+    'a key is never freed',
+    `${MEMORY}/keys.js`,
+    ['I16'],
+    ['if (held.jobId !== id)', 'if (held.next === null || held.jobId !== id)'],
+  ),
   bug(
     'a key is freed by a retry',
     `${MEMORY}/settle.js`,
