@@ -131,42 +131,59 @@ async function statesApart(
   return problems
 }
 
-/** Whether each track with a job that could start has another group whose job costs more than there is. When it is that group's turn, it is
- *  waited for: otherwise jobs that cost little would use up what it saves for. */
-async function mayWaitForCost({ store, memory }: Reference, request: ClaimRequest, queue: string): Promise<boolean> {
+/** Whether each track with a job that could start has a job, of whichever group and type, that costs more than there is. When it is that
+ *  one's turn, it is waited for, also by workers of other types: otherwise jobs that cost little would use up what it saves for. */
+async function mayWaitForCost(reference: Reference, request: ClaimRequest, queue: string): Promise<boolean> {
   let isFound = false
-  for (const track of memory.tracks.get(queue) ?? []) {
-    const states: FlowState[] = []
+  for (const track of reference.memory.tracks.get(queue) ?? []) {
+    let canStart = false
+    let mayWait = false
     for (const group of track.held.keys()) {
-      offerEach(memory, queue, (other, name) => other === track && name === group)
-      states.push((await store.claim({ ...request, queues: [{ queue, limit: 0 }] })).flow![0]!)
+      const [own, ...ofTypes] = await lookAt(reference, request, { queue, track, group })
+      canStart ||= own!.more
+      mayWait ||= countsCost(reference.memory, queue, track) && [own!, ...ofTypes].some(({ waitMs }) => waitMs !== null)
     }
-    const countsCost = [`queue:${queue}`, ...track.limits].some(
-      (name) => memory.limits.get(name)?.settings.rate?.counts === 'cost',
-    )
-    const mayWait = countsCost && states.some(({ waitMs }) => waitMs !== null)
-    if (states.some(({ more }) => more) && !mayWait) return false
+    if (canStart && !mayWait) return false
     isFound ||= mayWait
   }
   return isFound
 }
 
 /** When the first track has a job that may start, by whichever of its groups a store looks at; null when only an event brings one. */
-async function latestWait({ store, memory }: Reference, request: ClaimRequest, queue: string): Promise<number | null> {
+async function latestWait(reference: Reference, request: ClaimRequest, queue: string): Promise<number | null> {
+  const { memory } = reference
   const waits: number[] = []
   for (const track of memory.tracks.get(queue) ?? []) {
     if (isFull(memory, queue, track)) continue
     const ofTrack: number[] = []
     for (const group of track.held.keys()) {
       if (isGroupFull(memory, queue, group)) continue
-      offerEach(memory, queue, (other, name) => other === track && name === group)
-      const { flow } = await store.claim({ ...request, queues: [{ queue, limit: 0 }] })
-      const waitMs = flow?.[0]?.waitMs ?? null
-      if (waitMs !== null) ofTrack.push(waitMs)
+      const [own, ...ofTypes] = await lookAt(reference, request, { queue, track, group })
+      if (own!.waitMs !== null) ofTrack.push(own!.waitMs, ...ofTypes.flatMap(({ waitMs }) => waitMs ?? []))
     }
     if (ofTrack.length > 0) waits.push(Math.max(...ofTrack))
   }
   return waits.length === 0 ? null : Math.min(...waits)
+}
+
+/** What the memory store says about one group to who asks; and, where it matters what jobs cost, to workers of each type. */
+async function lookAt(
+  { store, memory }: Reference,
+  request: ClaimRequest,
+  { queue, track, group }: { readonly queue: string; readonly track: Track; readonly group: string },
+): Promise<readonly FlowState[]> {
+  const types = countsCost(memory, queue, track) ? track.held.get(group)!.values.map(({ facts }) => facts.type) : []
+  const states: FlowState[] = []
+  for (const asked of [request, ...[...new Set(types)].map((type) => ({ ...request, types: [type], batches: [] }))]) {
+    offerEach(memory, queue, (other, name) => other === track && name === group)
+    states.push((await store.claim({ ...asked, queues: [{ queue, limit: 0 }] })).flow![0]!)
+  }
+  return states
+}
+
+function countsCost(memory: Memory, queue: string, { limits }: Track): boolean {
+  const rates = [`queue:${queue}`, ...limits].map((name) => memory.limits.get(name)?.settings.rate)
+  return [...rates, groupSettings(memory, queue).rate].some((rate) => rate?.counts === 'cost')
 }
 
 /** Whether a slot of one of its limits must come free first: then a store need not look at its groups. */
