@@ -38,14 +38,12 @@ export function takeKeyNext(memory: Memory, job: Job): void {
 /** Frees the key of a finished job, unless the key lasts for a time or somebody else has taken it since. A successor gets it. */
 export function freeKey(memory: Memory, job: Job): void {
   const { id, queue, idempotencyKey } = job.facts
-  if (idempotencyKey === null || idempotencyKey.ttlMs !== null) return
+  if (idempotencyKey === null) return
   const name = nameOf(queue, idempotencyKey.key)
   const held = memory.keys.get(name)
   if (held === undefined) return
   if (held.next === id) memory.keys.set(name, { ...held, next: null })
-  if (held.jobId !== id) return
-  if (held.next === null) memory.keys.delete(name)
-  else memory.keys.set(name, { jobId: held.next, expiresAtMs: null, next: null })
+  else if (held.jobId === id && held.expiresAtMs === null) passOn(memory, name, held)
 }
 
 /** Frees the key of a job that is deleted, also one that lasts for a time. */
@@ -53,7 +51,13 @@ export function releaseKey(memory: Memory, job: Job): void {
   const { id, queue, idempotencyKey } = job.facts
   if (idempotencyKey === null) return
   const name = nameOf(queue, idempotencyKey.key)
-  if (memory.keys.get(name)?.jobId === id) memory.keys.delete(name)
+  const held = memory.keys.get(name)
+  if (held?.jobId === id) passOn(memory, name, held)
+}
+
+function passOn(memory: Memory, name: string, { next, expiresAtMs }: HeldKey): void {
+  if (next === null) memory.keys.delete(name)
+  else memory.keys.set(name, { jobId: next, expiresAtMs, next: null })
 }
 
 function nameOf(queue: string, key: string): string {

@@ -1,6 +1,8 @@
 // delete_jobs: removes finished and dead jobs from every table. A function with the rights of the owner, because no other role may remove
 // rows of jobs. ◄── delete.ts
 
+import { isUnfinished } from './key-rows.js'
+
 /** The tables with rows of a job by its id, beside those of its state. Those in days come first: a trigger notes each change of a day that
  *  is being closed (0003_close_days.ts), so that no copy of the job stays. */
 const TABLES = ['attempts', 'logs', 'progress', 'kept', 'output', 'signals', 'waits', 'places', 'cancels'] as const
@@ -33,7 +35,7 @@ ${TABLES.map((table) => `  DELETE FROM :schema.${table} WHERE ${table}.id = ANY 
   DELETE FROM :schema.jobs WHERE jobs.id = ANY (gone);
   -- A successor that waits for its turn gets the key.
   UPDATE :schema.keys SET next = NULL WHERE keys.next = ANY (gone);
-  UPDATE :schema.keys SET id = keys.next, next = NULL WHERE keys.id = ANY (gone) AND keys.next IS NOT NULL;
+  UPDATE :schema.keys SET id = keys.next, next = NULL WHERE keys.id = ANY (gone) AND keys.next IS NOT NULL AND ${isUnfinished('keys.next')};
   DELETE FROM :schema.keys WHERE keys.id = ANY (gone);
   INSERT INTO :schema.deleted (id, at)
   SELECT each.id, coalesce(at_time, clock_timestamp()) FROM unnest(gone) AS each (id)

@@ -4,7 +4,8 @@
 // row of a key: a caller's open transaction may have locked it to replace a payload (replace-function.ts). So a settlement that finds it
 // locked leaves it as it is, and the reader of the row asks whether its jobs are unfinished.
 
-const isUnfinished = (id: string): string => `(EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = ${id})
+/** SQL: whether the job is there and has not ended. */
+export const isUnfinished = (id: string): string => `(EXISTS (SELECT FROM :schema.jobs WHERE jobs.id = ${id})
               AND NOT EXISTS (SELECT FROM :schema.finished WHERE finished.id = ${id})
               AND NOT EXISTS (SELECT FROM :schema.dead WHERE dead.id = ${id}))`
 

@@ -48,16 +48,6 @@ function deletes.finish(work, id)
   return 'deleted', ''
 end
 
--- Also a key that lasts for a time.
-function deletes.releaseKey(work, job)
-  if job.key == '-' then return end
-  local value = getField(work, 'keys:' .. job.queue, job.key)
-  if value and string.match(value, '^(%S+)') == job.id then
-    setField(work, 'keys:' .. job.queue, job.key, false)
-    setScore(work, 'keyx', job.queue .. ' ' .. job.key, false)
-  end
-end
-
 function deletes.all(work, ids, by)
   local known, ended, answers = {}, {}, {}
   for _, id in ipairs(ids) do
@@ -74,7 +64,7 @@ function deletes.all(work, ids, by)
       known[id] = { 'again', '' }
     else
       local job = jobOf(work, id)
-      deletes.releaseKey(work, job)
+      releaseKey(work, job)
       deletes.drop(work, chunkOf(work, id), id, job, true)
       audit(work, by, 'delete', id, '', '')
     end

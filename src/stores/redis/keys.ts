@@ -27,21 +27,32 @@ local function takeKey(work, job)
   setKey(work, job.queue, job.key, { id = job.id, expires = expires })
 end
 
+local function passKeyOn(work, queue, key, expires, following)
+  if following == '-' then
+    setField(work, 'keys:' .. queue, key, false)
+    setScore(work, 'keyx', queue .. ' ' .. key, false)
+  else
+    setKey(work, queue, key, { id = following, expires = expires })
+  end
+end
+
 -- Frees the key of a finished job, unless the key lasts for a time or another job has taken it since. A successor gets it.
 local function freeKey(work, job)
-  if job.key == '-' or job.ttl ~= '-' then return end
-  local value = getField(work, 'keys:' .. job.queue, job.key)
+  local value = job.key ~= '-' and getField(work, 'keys:' .. job.queue, job.key)
   if not value then return end
   local id, expires, following = string.match(value, '^(%S+) (%S+) (%S+)$')
-  if following == job.id then following = '-' end
-  if id == job.id then
-    if following == '-' then
-      setField(work, 'keys:' .. job.queue, job.key, false)
-      setScore(work, 'keyx', job.queue .. ' ' .. job.key, false)
-      return
-    end
-    id, expires, following = following, '-', '-'
+  if following == job.id then
+    setKey(work, job.queue, job.key, { id = id, expires = expires })
+  elseif id == job.id and expires == '-' then
+    passKeyOn(work, job.queue, job.key, expires, following)
   end
-  setKey(work, job.queue, job.key, { id = id, expires = expires, following = following ~= '-' and following or nil })
+end
+
+-- Frees the key of a job that is deleted, also one that lasts for a time.
+local function releaseKey(work, job)
+  local value = job.key ~= '-' and getField(work, 'keys:' .. job.queue, job.key)
+  if not value then return end
+  local id, expires, following = string.match(value, '^(%S+) (%S+) (%S+)$')
+  if id == job.id then passKeyOn(work, job.queue, job.key, expires, following) end
 end
 `

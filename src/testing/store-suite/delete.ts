@@ -21,6 +21,8 @@ import { claimIds, claimJob, enqueueJob, jobIn, listIds, startJob, stateOf, view
 
 const CAN_BE = JOB_STATES.filter((state) => state !== 'running')
 
+const REPLACE = { waitMs: 0, maxWaitMs: null }
+
 const jobs: Facts = {
   ...factsFor(
     CAN_BE,
@@ -149,6 +151,25 @@ const jobs: Facts = {
 
     expect(await store.enqueue([newJob(keyed('welcome'))])).toMatchObject([{ id: holder, created: false }])
   },
+
+  ...factsFor(
+    [null, MINUTE_MS],
+    (ttlMs) => `the successor of a deleted job has its key${ttlMs === null ? '' : ', also one that lasts for a time'}`,
+    async ({ store, clock, expect }, ttlMs) => {
+      const first = await startJob(store, keyed('welcome', ttlMs))
+      const successor = newJob({ ...keyed('welcome'), replace: REPLACE })
+      await store.enqueue([successor])
+      await store.settle([succeeded(first)])
+      await store.delete([first.id], OPERATOR)
+
+      const again = () => store.enqueue([newJob(keyed('welcome'))])
+      expect(await again()).toMatchObject([{ id: successor.id, created: false }])
+      await store.delete([successor.id], OPERATOR)
+      expect(await again()).toMatchObject([{ created: true }])
+      await clock.advance(2 * MINUTE_MS)
+      expect((await store.prune({ retentionMs: MINUTE_MS })).rows).toBe(0)
+    },
+  ),
 
   'a line of the audit log names the id and who, and nothing else': async ({ store, clock, expect }) => {
     const id = await jobIn(store, 'dead')
