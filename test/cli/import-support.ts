@@ -62,7 +62,7 @@ export async function openScene(system: ImportSystem, { redis, isApart = false }
   const sql = new pg.Client({ connectionString: url })
   await sql.connect()
   redis.empty()
-  const assignment = { system, url, schema: `old_${name}`, redisPort: redis.port, queue: QUEUE, slots: 2, runMs: 10 }
+  const assignment = { system, url, schema: `old_${name}`, redisPort: redis.port, queue: QUEUE, slots: 2, runMs: 100 }
   const peer = new PeerProcesses(CHILD, node!, { ...assignment, record: join(folder, 'begun') })
   const holdfast = await connect(server, { schema: name })
   onTestFinished(async () => {

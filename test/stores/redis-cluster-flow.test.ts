@@ -214,6 +214,7 @@ describe('flow control over a cluster', () => {
     let most = 0
     let left = JOBS
     let kills = 0
+    let settled = 0
     const isOver = () => left === 0 || performance.now() > untilMs
     const work = async (store: Store, at: number) => {
       while (!isOver()) {
@@ -225,7 +226,8 @@ describe('flow control over a cluster', () => {
         most = Math.max(most, held.size)
         await sleep(jobs.length === 0 ? 5 : 2)
         for (const { id } of jobs) held.delete(id)
-        if (jobs.length > 0) await store.settle(jobs.map((job) => succeeded(job))).catch(() => [])
+        const answers = await store.settle(jobs.map((job) => succeeded(job))).catch(() => [])
+        settled += answers.length
         at++
       }
     }
@@ -248,8 +250,10 @@ describe('flow control over a cluster', () => {
       }
     }
     const cut = async () => {
-      for (let turn = 0; !isOver(); turn++) {
-        await sleep(300)
+      // A busy machine takes longer to connect than between two cuts: the next comes when work has gone on.
+      for (let turn = 0, settledBefore = -1; !isOver(); turn++, settledBefore = settled) {
+        do await sleep(300)
+        while (settled === settledBefore && !isOver())
         const master = cluster.masters[turn % cluster.masters.length]!
         kills += Number(command(master, 'client', 'kill', 'type', 'normal', 'skipme', 'yes'))
       }
