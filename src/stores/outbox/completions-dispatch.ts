@@ -11,7 +11,6 @@ import { epochChanged, holdEpoch } from './epochs.js'
 
 const ROWS_MAX = 200
 const BATCHES_MAX = 20
-const DROPPED_MAX = 1_000
 const WAIT_MS = 1_000
 const WAIT_MS_MAX = 30_000
 
@@ -127,26 +126,4 @@ async function settleAll(store: RedisStore, taken: readonly Taken[]): Promise<re
     done.push({ taken: one, lostTo: isSent && job !== null && job.state !== 'succeeded' ? job.state : null, isSent })
   }
   return done
-}
-
-const DROP = statement(
-  'outbox_drop_completions',
-  `
-DELETE FROM :schema.outbox_completions
- WHERE id IN (SELECT old.id
-                FROM :schema.outbox_completions AS old
-               WHERE old.sent_at < clock_timestamp() - $2::bigint * interval '1 ms'
-                 AND old.part = $1
-                 AND (old.sent_at < clock_timestamp() - $3::bigint * interval '1 ms'
-                      OR old.sent_in >= (SELECT number FROM :schema.outbox_epochs WHERE outbox_epochs.part = $1))
-               ORDER BY old.sent_at
-               LIMIT ${DROPPED_MAX}
-                 FOR UPDATE SKIP LOCKED)`,
-)
-
-export async function dropCompletions(
-  db: Database,
-  { part, keepMs, knownMs }: { readonly part: number; readonly keepMs: number; readonly knownMs: number },
-): Promise<void> {
-  await db.send('upkeep', DROP, [part, keepMs, knownMs])
 }

@@ -8,7 +8,6 @@ import type { RedisStore } from '../redis/index.js'
 import { epochChanged, holdEpoch } from './epochs.js'
 
 const ROWS_MAX = 500
-const DROPPED_MAX = 1_000
 /** When a job is tried again that runs: it was claimed before the server was told again. */
 const RUNNING_MS = 1_000
 
@@ -144,26 +143,4 @@ async function tellAgain(
     const answers = await store.delete(ids, by!)
     await send(MARK, [plainArrayOf(ids), arrayOf(answers.map(({ result }) => result !== 'refused')), number])
   }
-}
-
-const DROP = statement(
-  'outbox_drop_deletes',
-  `
-DELETE FROM :schema.outbox_deletes
- WHERE id IN (SELECT old.id
-                FROM :schema.outbox_deletes AS old
-               WHERE old.deleted_at < clock_timestamp() - $2::bigint * interval '1 ms'
-                 AND old.part = $1
-                 AND (old.deleted_at < clock_timestamp() - $3::bigint * interval '1 ms'
-                      OR old.sent_in >= (SELECT number FROM :schema.outbox_epochs WHERE outbox_epochs.part = $1))
-               ORDER BY old.deleted_at
-               LIMIT ${DROPPED_MAX}
-                 FOR UPDATE SKIP LOCKED)`,
-)
-
-export async function dropDeletes(
-  db: Database,
-  { part, keepMs, knownMs }: { readonly part: number; readonly keepMs: number; readonly knownMs: number },
-): Promise<void> {
-  await db.send('upkeep', DROP, [part, keepMs, knownMs])
 }

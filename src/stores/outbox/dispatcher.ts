@@ -7,20 +7,18 @@ import type { OutboxStep } from '../../core/outbox.js'
 import type { Database } from '../postgres/database.js'
 import { statement } from '../postgres/statement.js'
 import type { RedisStore } from '../redis/index.js'
-import { dropCompletions, sendCompletions } from './completions-dispatch.js'
-import { deleteAgain, dropDeletes } from './deletes.js'
+import { sendCompletions } from './completions-dispatch.js'
+import { deleteAgain } from './deletes.js'
 import { type Batch, sendBatch } from './dispatch.js'
+import { dropOldRows } from './drop.js'
 import { noteEpoch } from './epochs.js'
 
 /** The most batches of one part in a step: stopping waits for a step to end. */
 const BATCHES_MAX = 20
 /** How long a look for other servers of Redis is good while nothing waits. */
 const LOOK_MS = 1_000
-const DROPPED_MAX = 1_000
 /** How often old rows are dropped, at most. */
 const DROP_MS = 10_000
-/** For how long refused jobs can be looked at. */
-const REFUSED_MS = 7 * 86_400_000
 
 interface DispatcherDeps {
   readonly db: Database
@@ -45,37 +43,6 @@ SELECT part::text,
                     WHERE completion.part = asked.part AND sent_at IS NOT NULL)
         OR EXISTS (SELECT FROM :schema.outbox_deletes AS gone WHERE gone.part = asked.part))::text
   FROM pg_catalog.generate_series(0, $1::integer - 1) AS asked (part)`,
-)
-
-// What was sent in an earlier life of the server is still to be sent again, as long as the store would know it.
-const DROP = statement(
-  'outbox_drop',
-  `
-DELETE FROM :schema.outbox
- WHERE seq IN (SELECT old.seq
-                 FROM :schema.outbox AS old
-                WHERE old.sent_at < clock_timestamp() - $2::bigint * interval '1 ms'
-                  AND old.outcome <> 'refused'
-                  AND old.part = $1
-                  AND (old.outcome <> 'sent'
-                       OR old.sent_at < clock_timestamp() - $3::bigint * interval '1 ms'
-                       OR old.sent_in >= (SELECT number FROM :schema.outbox_epochs WHERE outbox_epochs.part = $1))
-                ORDER BY old.sent_at
-                LIMIT ${DROPPED_MAX}
-                  FOR UPDATE SKIP LOCKED)`,
-)
-
-const DROP_REFUSED = statement(
-  'outbox_drop_refused',
-  `
-DELETE FROM :schema.outbox
- WHERE seq IN (SELECT old.seq
-                 FROM :schema.outbox AS old
-                WHERE old.sent_at < clock_timestamp() - ${REFUSED_MS}::bigint * interval '1 ms'
-                  AND old.outcome = 'refused'
-                  AND old.part = $1
-                ORDER BY old.sent_at
-                LIMIT ${DROPPED_MAX})`,
 )
 
 export class Dispatcher {
@@ -132,10 +99,7 @@ export class Dispatcher {
     const nowMs = performance.now()
     if (nowMs - (this.#droppedMs.get(part) ?? Number.NEGATIVE_INFINITY) < Math.min(DROP_MS, keepMs)) return
     this.#droppedMs.set(part, nowMs)
-    await db.send('upkeep', DROP, [part, keepMs, retentionMs])
-    await db.send('upkeep', DROP_REFUSED, [part])
-    await dropCompletions(db, { part, keepMs, knownMs: retentionMs })
-    await dropDeletes(db, { part, keepMs, knownMs: retentionMs })
+    await dropOldRows(db, { part, keepMs, knownMs: retentionMs })
   }
 
   /** Reports what became of the rows, and answers how many the store has taken. */
