@@ -193,7 +193,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     'a key is never freed',
     `${MEMORY}/keys.js`,
     ['I16'],
-    ['if (held.jobId !== id)', 'if (held.next === null || held.jobId !== id)'],
+    ['else if (held.jobId === id && held.expiresAtMs === null)', 'else if (held.next !== null && held.jobId === id)'],
   ),
   bug(
     'a key is freed by a retry',
