@@ -7,8 +7,8 @@ const config: ViteUserConfig = defineConfig({
     testTimeout: 20_000,
     hookTimeout: 120_000,
     pool: 'forks',
-    // Three files at a time on two cores: most wait for servers and processes. More would make those late that watch what happens when.
-    maxWorkers: 3,
+    // Two files at a time: real servers and processes share the machine with the tests that watch them. Three keep both cores busy all the time, and tests come late.
+    maxWorkers: 2,
   },
 })
 

@@ -31,7 +31,7 @@ const steps = [
   ['tests', ...vitest(reports[0], ...PROOF.map((file) => `--exclude=${file}`))],
   ['tests on Node 22', { node: 22 }, ...vitest(reports[1], ...BY_VERSION)],
   ['tests on Node 24', { node: 24 }, ...vitest(reports[2], ...BY_VERSION)],
-  ['proof: chaos, simulator, experiments', ...vitest(reports[3], ...PROOF, '--maxWorkers=2')],
+  ['proof: chaos, simulator, experiments', ...vitest(reports[3], ...PROOF)],
 ]
 
 // Tests that need a missing one of these fail and name the command that installs it. The others run anyway.
