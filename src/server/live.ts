@@ -23,6 +23,9 @@ const POLLS_BETWEEN = 3
 export const STREAM_EVENTS = ['overview', 'warning', 'bulk', 'limits'] as const
 export type StreamEvent = (typeof STREAM_EVENTS)[number]
 
+/** What pages read by themselves when they are told that it has changed. */
+type Read = 'warning' | 'bulk' | 'limits'
+
 /** One open stream. */
 interface Follower {
   /** The events it asked for; null for all. */
@@ -32,6 +35,8 @@ interface Follower {
   readonly address: string
   /** False once the caller has lost the right to read: signed out, revoked or expired. */
   isWelcome(): Promise<boolean>
+  /** What it was not told yet. The page may have read it before the stream was open, and what changed between the two reached others only. */
+  readonly untold: Set<Read>
   checkedMs: number
   isBeingChecked: boolean
   /** For callers limited to some queues: the last overview and warnings that were sent, and the id of the last event. */
@@ -120,6 +125,7 @@ export class Live {
       address,
       isWelcome,
       names,
+      untold: new Set<Read>(['warning', 'bulk', 'limits']),
       checkedMs: this.#now(),
       isBeingChecked: false,
       ...sent,
@@ -240,11 +246,11 @@ export class Live {
   async #pollWarnings(): Promise<void> {
     const warnings = await this.#warnings.read()
     const text = JSON.stringify(warnings.map(({ code, queue }) => [code, queue]))
-    if (text === this.#warningsText) return
+    const isChanged = text !== this.#warningsText
     this.#warningsText = text
     const seenBy = (who: Who) => warnings.filter((warning) => isFor(warning, who))
     for (const follower of [...this.#followers]) {
-      if (!isWanted(follower, 'warning')) continue
+      if (!isToTell(follower, 'warning', isChanged)) continue
       const theirs = seenBy(follower.who)
       const theirText = JSON.stringify(theirs.map(({ code, queue }) => [code, queue]))
       if (follower.who.queues !== null && theirText === follower.warnedText) continue
@@ -256,10 +262,10 @@ export class Live {
   async #pollBulks(): Promise<void> {
     const bulks = await this.#holdfast.bulks({ limit: 20 })
     const text = JSON.stringify(bulks.map(({ id, state, matched }) => [id, state, matched]))
-    if (text === this.#bulksText) return
+    const isChanged = text !== this.#bulksText
     this.#bulksText = text
     const running = bulks.filter(({ state }) => state === 'running' || state === 'waiting').length
-    this.#sendAll('bulk', { running })
+    this.#sendAll('bulk', { running }, isChanged)
   }
 
   /** What changes by the second, such as how many run, pages read by themselves. */
@@ -271,16 +277,16 @@ export class Live {
         return [name, concurrency, adaptive, rate, origin, until, settings, position, forced, since]
       }),
     )
-    if (text === this.#limitsText) return
+    const isChanged = text !== this.#limitsText
     this.#limitsText = text
     const open = limits.filter(({ breaker }) => breaker !== null && breaker.position !== 'closed').length
-    this.#sendAll('limits', { open })
+    this.#sendAll('limits', { open }, isChanged)
   }
 
   /** To those who see all queues. */
-  #sendAll(name: StreamEvent, value: unknown): void {
+  #sendAll(name: Read, value: unknown, isChanged: boolean): void {
     for (const follower of [...this.#followers]) {
-      if (follower.who.queues === null && isWanted(follower, name)) follower.stream.send(name, value)
+      if (isToTell(follower, name, isChanged) && follower.who.queues === null) follower.stream.send(name, value)
     }
   }
 
@@ -310,6 +316,12 @@ export class Live {
 
 function isWanted({ names }: Follower, name: StreamEvent): boolean {
   return names === null || names.has(name)
+}
+
+/** Whether it is told now. From then on it is told of changes only. */
+function isToTell(follower: Follower, name: Read, isChanged: boolean): boolean {
+  const isUntold = follower.untold.delete(name)
+  return (isChanged || isUntold) && isWanted(follower, name)
 }
 
 /** True for a warning that the caller may see: those limited to some queues see only theirs. */

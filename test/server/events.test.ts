@@ -84,6 +84,21 @@ test('followers share one poller, and without followers nothing is polled', asyn
   await eventually(async () => (await server.admin('GET', '/v1/me')).status === 200)
 })
 
+test('who begins to follow is told to read what may have changed before, and afterwards of changes only', async () => {
+  server = await TestServer.open()
+  const first = await follow()
+  await first.until('event: limits')
+
+  const second = await follow()
+
+  let told = ''
+  const isTold = (name: string) => told.includes(`event: ${name}\n`)
+  while (!['warning', 'bulk', 'limits'].every(isTold)) told += await second.until('\n\n')
+  await server.holdfast.setLimit('bank', { concurrency: 2 })
+  // The first was not told when the second was.
+  expect((await first.until('event: limits')).match(/event: limits/g)).toHaveLength(1)
+}, 30_000)
+
 test('the fifty-first is refused until another has left', async () => {
   server = await TestServer.open({ limits: { streamsMax: 50, streamsPerKeyMax: 60, streamsPerAddressMax: 60 } })
   const all = await Promise.all(Array.from({ length: 50 }, () => follow()))

@@ -84,9 +84,7 @@ function forgetOldest(): void {
 }
 
 function ask(entry: Entry): Promise<void> {
-  entry.asking ??= load(entry).finally(() => {
-    entry.asking = null
-  })
+  entry.asking ??= load(entry)
   return entry.asking
 }
 
@@ -106,6 +104,8 @@ async function load(entry: Entry): Promise<void> {
       loaded.set({ ...loaded.get(), error, atMs: Date.now() })
     }
   } while (entry.isOvertaken && isSignedIn.get())
+  // Here, not when the promise is settled: whoever asks anew in between would be forgotten.
+  entry.asking = null
 }
 
 /** Reads everything on the screen again: after a change, and when the user presses r. */
