@@ -26,11 +26,14 @@ interface Entry {
   asking: Promise<void> | null
   /** Whether something changed since it was asked for: the answer may be from before, so it is read once more. */
   isOvertaken: boolean
+  /** When a component took it last. It begins to watch a moment later, and until then it must stay. */
+  takenMs: number
 }
 
 const NOTHING: Loaded<never> = { value: null, error: null, atMs: 0 }
 /** Entries that are not shown are kept for going back, up to this many. */
 const ENTRIES_MAX = 60
+const TAKEN_MS = 10_000
 const entries = new Map<string, Entry>()
 
 /** The answer to a GET of `path`, read again every `everyMs` while the page is live. A null path reads nothing. `T` is what
@@ -62,13 +65,17 @@ const EMPTY = observable<Loaded<unknown>>(NOTHING)
 
 function entryOf(path: string): Entry {
   const known = entries.get(path)
-  if (known !== undefined) return known
+  if (known !== undefined) {
+    known.takenMs = Date.now()
+    return known
+  }
   const entry: Entry = {
     path,
     loaded: observable<Loaded<unknown>>(NOTHING),
     watchers: new Set(),
     asking: null,
     isOvertaken: false,
+    takenMs: Date.now(),
   }
   if (entries.size >= ENTRIES_MAX) forgetOldest()
   entries.set(path, entry)
@@ -77,7 +84,7 @@ function entryOf(path: string): Entry {
 
 function forgetOldest(): void {
   for (const [path, entry] of entries) {
-    if (entry.watchers.size > 0) continue
+    if (entry.watchers.size > 0 || Date.now() - entry.takenMs < TAKEN_MS) continue
     entries.delete(path)
     return
   }
@@ -113,12 +120,13 @@ export function refreshAll(): void {
   for (const entry of entries.values()) if (entry.watchers.size > 0) void askAnew(entry)
 }
 
-/** Reads again what is on the screen and begins with one of these, and drops the other entries that do. */
+/** Reads again what is on the screen and begins with one of these, and drops what the other entries know that do. Not the entries: a
+ *  component that is just being shown has one, and would never be told again. */
 export function refreshThose(...prefixes: readonly string[]): void {
-  for (const entry of [...entries.values()]) {
+  for (const entry of entries.values()) {
     if (!prefixes.some((prefix) => entry.path.startsWith(prefix))) continue
     if (entry.watchers.size > 0) void askAnew(entry)
-    else entries.delete(entry.path)
+    else entry.loaded.set(NOTHING)
   }
 }
 
