@@ -156,7 +156,7 @@ export class ShardReader {
     const span = this.#options.spans.find(({ from, to }) => from <= at && at <= to)
     // Claims do not wait for replicas, whatever the durability.
     const what = this.#options.durability === 'replicated' ? 'claims' : 'all'
-    return { ev: 'undone', ...own, from: last.at, to: Math.max(at, span?.to ?? at), what }
+    return { ev: 'undone', ...own, from: last.at, to: Math.max(at, span?.to ?? at), what, fault: span?.kind ?? null }
   }
 
   *#stepOf(id: string, { facts, standing, leasedUntil }: Touch, own: Own): Generator<StoreEvent> {
