@@ -307,7 +307,7 @@ const REDIS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
 const REDIS: Omit<ChaosSettings, 'seed'> = {
   ...SHORT,
   ...{ store: 'redis', durability: 'replicated', mix: REDIS_MIX, unlinked: 1, faults: REDIS_FAULTS },
-  ...{ seconds: 40, perSecond: 500 },
+  ...{ seconds: 40, perSecond: 500, drainSeconds: 240 },
 }
 
 /** Nodes name each other's addresses, so that no process has a link of its own: what breaks links is done to the nodes' clients. */
@@ -400,7 +400,8 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   },
   'redis-long': {
     ...REDIS,
-    ...{ rounds: 4, jobs: 52_000, seconds: 70, perSecond: 750 },
+    ...{ rounds: 2, jobs: 101_000, seconds: 140, perSecond: 700, drainSeconds: 600 },
+    faults: times(REDIS_FAULTS, 1.4),
   },
   clock: {
     ...SHORT,

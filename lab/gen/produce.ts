@@ -19,6 +19,8 @@ export interface ProduceOptions {
   readonly callAt: (seq: number) => Call | null
   /** Calls each second; null for as fast as `callers` can. */
   readonly perSecond: number | null
+  /** From this call on, so many each second instead. */
+  readonly afterwards?: { readonly seq: number; readonly perSecond: number }
   /** How many calls are in flight without a rate; the maximum with one. */
   readonly callers: number
   readonly recorder: Recorder | null
@@ -57,7 +59,7 @@ const REFUSALS: readonly ErrorCode[] = [
 
 /** Makes the calls and resolves when the last of them has ended. */
 export async function produce(target: Target, options: ProduceOptions): Promise<Produced> {
-  const { callAt, perSecond, callers, signal } = options
+  const { callAt, callers, signal } = options
   const counts = { asked: 0, accepted: 0, refused: 0, unknown: 0 }
   const latenciesMs: number[] = []
   const began = performance.now()
@@ -68,7 +70,7 @@ export async function produce(target: Target, options: ProduceOptions): Promise<
       const call = signal?.aborted === true ? null : callAt(own)
       if (call === null) return
       seq++
-      const dueMs = perSecond === null ? performance.now() : began + (own * 1_000) / perSecond
+      const dueMs = dueOf(own, began, options)
       const waitMs = dueMs - performance.now()
       if (waitMs > 1) await new Promise((resolve) => setTimeout(resolve, waitMs))
       if (signal?.aborted === true) return
@@ -79,6 +81,13 @@ export async function produce(target: Target, options: ProduceOptions): Promise<
   }
   await Promise.all(Array.from({ length: callers }, caller))
   return { ...counts, tookMs: performance.now() - began, latenciesMs }
+}
+
+/** When a call is due; now where there is no rate. */
+function dueOf(seq: number, began: number, { perSecond, afterwards }: ProduceOptions): number {
+  if (perSecond === null) return performance.now()
+  if (afterwards === undefined || seq <= afterwards.seq) return began + (seq * 1_000) / perSecond
+  return began + (afterwards.seq * 1_000) / perSecond + ((seq - afterwards.seq) * 1_000) / afterwards.perSecond
 }
 
 async function ask(
