@@ -48,6 +48,8 @@ export interface Target {
   ): Promise<{ readonly id: string; readonly created: boolean }>
 }
 
+const LOOK_MS = 500
+
 // With these codes nothing was sent. Any other answer of the store may follow a try whose answer was lost.
 const REFUSALS: readonly ErrorCode[] = [
   'invalid_option',
@@ -71,8 +73,7 @@ export async function produce(target: Target, options: ProduceOptions): Promise<
       if (call === null) return
       seq++
       const dueMs = dueOf(own, began, options)
-      const waitMs = dueMs - performance.now()
-      if (waitMs > 1) await new Promise((resolve) => setTimeout(resolve, waitMs))
+      await untilDue(dueMs, signal)
       if (signal?.aborted === true) return
       counts.asked++
       counts[await ask(target, call, options)]++
@@ -88,6 +89,15 @@ function dueOf(seq: number, began: number, { perSecond, afterwards }: ProduceOpt
   if (perSecond === null) return performance.now()
   if (afterwards === undefined || seq <= afterwards.seq) return began + (seq * 1_000) / perSecond
   return began + (afterwards.seq * 1_000) / perSecond + ((seq - afterwards.seq) * 1_000) / afterwards.perSecond
+}
+
+/** Waits, and looks now and then whether it is all over. */
+async function untilDue(dueMs: number, signal: AbortSignal | undefined): Promise<void> {
+  for (;;) {
+    const waitMs = dueMs - performance.now()
+    if (waitMs <= 1 || signal?.aborted === true) return
+    await new Promise((resolve) => setTimeout(resolve, Math.min(waitMs, LOOK_MS)))
+  }
 }
 
 async function ask(

@@ -87,6 +87,27 @@ describe('what the functions wrote', () => {
     expect(steps(1_700, standing('Q1010 1 0 a 590 - - '), ['s', '{hf:0}:s:', 'HDEL', ID])).toEqual([])
   })
 
+  test('has what ended before what went on because of it, though both had waited', () => {
+    const reader = readerOf('default')
+    const child = shortId('01a1f56b-f1b1-7393-8c93-13c44b13394d')
+    const of = (id: string, letter: string): Changes[number] => [
+      's',
+      '{hf:0}:s:',
+      'HSET',
+      id,
+      `${letter}0 0 0 - 0 - - `,
+    ]
+    const stored = (id: string): Changes[number] => ['f', '{hf:0}:f:', 'HSET', id, FACTS]
+    for (const id of [ID, child]) for (const _ of reader.read(entry(1_000, [stored(id), of(id, 'B')])));
+
+    const steps = [...reader.read(entry(2_000, [of(child, 'Q'), of(ID, 'C')]))]
+
+    expect(steps).toMatchObject([
+      { ev: 'operated', job: JOB, to: 'cancelled' },
+      { ev: 'promoted', to: 'ready' },
+    ])
+  })
+
   test('shows a rescue by the fence that moved on', () => {
     const settled = (fence: number) => {
       const reader = readerOf('default')
