@@ -18,7 +18,7 @@ const SKEW_MS = 3_600_000
 export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void> {
   const { kind, target, index } = fault
   let hasBegun = false
-  let storeAt = Date.now()
+  const storeAt = Date.now()
   const disables = disabledBy(fault)
   const begin = () => {
     if (hasBegun) return
@@ -35,9 +35,6 @@ export async function makeFault(scene: Scene, fault: PlannedFault): Promise<void
   }
   const make = scene.stage.makers[kind] ?? MAKERS[kind]
   if (make === undefined) throw new Error(`this store has no fault "${kind}"`)
-  // A server from which another is being copied is not disturbed.
-  if (target === 'server') await scene.stage.settled()
-  storeAt = Date.now()
   await make(scene, fault, begin)
   if (hasBegun) scene.recorder.write({ ev: 'fault.end', kind, target, index, storeAt: Date.now() })
 }

@@ -8,11 +8,13 @@ import type { Recorder } from '../gen/recorder.js'
 import type { FaultProxy } from './proxy.js'
 import type { Durability } from './settings.js'
 import type { Stage, Way } from './stage.js'
+import { within } from './within.js'
 import type { WorkerOrder, WorkerReady, WorkerSetup } from './work.js'
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url))
 const WRONG_CLOCK = new URL('./wrong-clock.js', import.meta.url).href
 const READY_MS = 60_000
+const ENDED_MS = 60_000
 const AGAIN_MS = 100
 
 export interface FleetOptions {
@@ -125,7 +127,8 @@ export class FleetWorker {
 
   /** Waits for the end of the process that runs now. */
   async ended(): Promise<void> {
-    if (this.#child !== null) await once(this.#child, 'exit')
+    if (this.#child === null) return
+    await within(`${this.name}, process ${this.#child.pid}, has ended`, ENDED_MS, once(this.#child, 'exit'))
   }
 
   /** Ends it for good: in order, or by a kill when that takes too long. */

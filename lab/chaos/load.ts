@@ -18,6 +18,10 @@ import { GENERATED, queueOf } from './work.js'
 
 const CALLERS = 400
 const KEYS = 300
+/** When so many times the jobs that a run needs were asked for, and faults go on, fewer are: a machine that is slow with the faults would not get through
+ *  what piles up meanwhile. */
+const ENOUGH = 1.1
+const SLOWER = 10
 const OPERATE_MS = 400
 
 export class Producer {
@@ -66,7 +70,7 @@ export class Producer {
 
   /** Enqueues until `signal` fires, and resolves when the last call has been answered. */
   async run(signal: AbortSignal): Promise<void> {
-    const { perSecond, producers } = this.#settings
+    const { jobs, perSecond, producers } = this.#settings
     const callAt = (seq: number) => this.#extra.shift() ?? this.#callAt(seq)
     const onAnswer = (call: Call, id: string | null) => this.#answered(call, id)
     const recorder = this.#recorder
@@ -74,6 +78,7 @@ export class Producer {
     await produce(this.#holdfast, {
       callAt,
       perSecond: perSecond / producers,
+      afterwards: { seq: Math.ceil((jobs * ENOUGH) / producers), perSecond: perSecond / producers / SLOWER },
       callers: CALLERS,
       recorder,
       signal,

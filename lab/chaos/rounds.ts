@@ -61,18 +61,21 @@ function sumOfVerdicts(one: Verdict, other: Verdict): Verdict {
 }
 
 function sumOfCounts(one: Counts, other: Counts): Counts {
-  const { dead, faults, flow, longestIdleWaitMs: _, ...rest } = one
+  const { dead, faults, acceptedUndoneBy, flow, longestIdleWaitMs: _, ...rest } = one
   const longestHeldMs = Math.max(flow.longestHeldMs, other.flow.longestHeldMs)
   return {
     ...added(rest, other),
     dead: added(dead, other.dead),
-    faults: added(
-      { ...Object.fromEntries(Object.keys(other.faults).map((kind) => [kind, 0])), ...faults },
-      other.faults,
-    ),
+    faults: addedByKind(faults, other.faults),
+    acceptedUndoneBy: addedByKind(acceptedUndoneBy, other.acceptedUndoneBy),
     flow: { ...added(flow, other.flow), longestHeldMs },
     longestIdleWaitMs: Math.max(one.longestIdleWaitMs, other.longestIdleWaitMs),
   }
+}
+
+/** The kinds of both. */
+function addedByKind(one: Record<string, number>, other: Record<string, number>): Record<string, number> {
+  return added({ ...Object.fromEntries(Object.keys(other).map((kind) => [kind, 0])), ...one }, other)
 }
 
 /** The fields of the first with those of the second added. */

@@ -26,8 +26,14 @@ import { probe } from './probe.js'
 import { type ChaosSettings, has } from './settings.js'
 import { sleep } from './sleep.js'
 import type { Scene, Stage } from './stage.js'
+import { within } from './within.js'
 import { FLOW_QUEUES, QUEUES, queueOf, SPECIAL } from './work.js'
 
+/** How long each part of a run may take beyond what it waits for by itself. A part that takes longer hangs. */
+const FAULT_MS = 180_000
+const ANSWERS_MS = 60_000
+const STOP_MS = 60_000
+const COLLECT_MS = 300_000
 // With a planted mistake some jobs may never end, and the others have shown enough.
 const DRAIN_PLANTED_MS = 5_000
 // Workers poll every second at the latest, and a call that hangs ends after three. The rest allows for a machine under other load.
@@ -68,10 +74,7 @@ export async function runChaos(
   const [stage, close] = await openAndCloseForSure(
     () => openStage(wanted),
     async (opened) => {
-      await Promise.allSettled([
-        ...open.fleet.map((worker) => worker.stop()),
-        ...open.others.map((other) => other.close()),
-      ])
+      await within('all workers and producers have stopped', STOP_MS, stopAll(open)).catch(complain)
       await opened.close()
     },
   )
@@ -84,24 +87,62 @@ export async function runChaos(
     await stage.prepare((store) => setUp(store, settings))
     const scene = await openScene(stage, folder, settings, open)
     say(`chaos: ${settings.workers} workers are up; ${plan.length} faults are planned`)
-    const run = await play(scene, plan, settings)
-    await Promise.all([...open.fleet.map((worker) => worker.stop()), ...open.others.map((other) => other.close())])
-    open.others = []
-    scene.recorder.close()
-    const events = await collect(stage, folder, run)
-    await writeHistory(folder, events)
-    say(`chaos: checking ${events.length} events`)
-    const verdict = checkHistory(events)
-    const job = verdict.ok ? null : smallestOffender(events, verdict)
+    const verdict = await judged(scene, plan, { settings, folder, open })
     return {
-      ...{ seed: settings.seed, commit: run.commit, seconds: (performance.now() - began) / 1_000, verdict, folder },
-      story: job === null ? null : writeStory(events, job),
+      ...{ seed: settings.seed, commit: commitOf(), seconds: (performance.now() - began) / 1_000, ...verdict, folder },
       restarts: scene.fleet.reduce((sum, { restarts }) => sum + restarts, 0),
       complaints: scene.fleet.flatMap(({ complaints }) => complaints),
     }
   } finally {
     await close()
   }
+}
+
+interface Judging {
+  readonly settings: ChaosSettings
+  readonly folder: string
+  readonly open: Open
+}
+
+/** Plays the plan and checks what came of it. A part that did not come to its end leaves a verdict too: a run that does not count, and why. */
+async function judged(
+  scene: Scene,
+  plan: readonly PlannedFault[],
+  { settings, folder, open }: Judging,
+): Promise<Pick<ChaosResult, 'verdict' | 'story'>> {
+  const missing: string[] = []
+  let events: HistoryEvent[] = []
+  try {
+    const run = await play(scene, plan, { settings, missing })
+    await within('all workers and producers have stopped', STOP_MS, stopAll(open))
+    open.others = []
+    scene.recorder.close()
+    events = await within('the history is read', COLLECT_MS, collect(scene.stage, folder, run))
+    await writeHistory(folder, events)
+  } catch (error) {
+    missing.push(error instanceof Error ? error.message : String(error))
+    complain(error)
+  }
+  say(`chaos: checking ${events.length} events`)
+  const verdict = withMissing(checkHistory(events), missing)
+  const job = verdict.ok ? null : smallestOffender(events, verdict)
+  return { verdict, story: job === null ? null : writeStory(events, job) }
+}
+
+/** A run in which something did not come does not count. */
+function withMissing(verdict: Verdict, missing: readonly string[]): Verdict {
+  if (missing.length === 0) return verdict
+  return { ...verdict, counted: { ok: false, reasons: [...missing, ...verdict.counted.reasons] } }
+}
+
+async function stopAll({ fleet, others }: Open): Promise<void> {
+  const ends = [...fleet.map((worker) => worker.stop()), ...others.map((other) => other.close())]
+  const failed = (await Promise.allSettled(ends)).find(({ status }) => status === 'rejected')
+  if (failed?.status === 'rejected') throw failed.reason
+}
+
+function complain(error: unknown): void {
+  say(`chaos: ${error}`)
 }
 
 /** The same without faults that can't be made here. */
@@ -159,8 +200,14 @@ function slowMsOf({ hasFlow }: ChaosSettings): number {
   return hasFlow ? 200 : 1_000
 }
 
+interface Playing {
+  readonly settings: ChaosSettings
+  /** What did not come, for the verdict. */
+  readonly missing: string[]
+}
+
 /** The faults and the load, then the time after them. Returns the plan of the run. */
-async function play(scene: Scene, plan: readonly PlannedFault[], settings: ChaosSettings): Promise<RunBegun> {
+async function play(scene: Scene, plan: readonly PlannedFault[], { settings, missing }: Playing): Promise<RunBegun> {
   const { stage } = scene
   const from = await stage.now()
   const enough = new AbortController()
@@ -170,22 +217,36 @@ async function play(scene: Scene, plan: readonly PlannedFault[], settings: Chaos
   const accepted = () => scene.producers.reduce((sum, producer) => sum + producer.accepted, 0)
   const { operator } = stage
   const operating = settings.hasFlow && operator !== null ? operateFlow(operator, settings.seed, enough.signal) : null
-  await Promise.all([...lanesOf(plan).values()].map((lane) => playLane(scene, lane)))
-  await stage.settled()
-  say(`chaos: ${plan.length} faults made, ${accepted()} jobs accepted`)
-  const deadline = performance.now() + settings.seconds * 2_000 + 60_000
-  while (accepted() < settings.jobs && performance.now() < deadline) await sleep(100)
-  enough.abort()
-  for (const { proxy } of [...scene.fleet, ...scene.producers]) proxy?.heal()
-  stage.heal()
-  await Promise.all([producing, operating])
-  await Promise.all(scene.fleet.map((worker) => worker.ready()))
-  const healedAt = await stage.now()
-  say(`chaos: everything is whole, ${accepted()} jobs accepted; draining`)
-  await drain(scene, healedAt, settings)
-  over.abort()
-  await probing
-  return describe(settings, plan, { from, healedAt })
+  const load = Promise.all([producing, operating])
+  try {
+    missing.push(...(await playLanes(scene, plan)))
+    say(`chaos: ${plan.length} faults planned and over, ${accepted()} jobs accepted`)
+    const deadline = performance.now() + settings.seconds * 2_000 + 60_000
+    while (accepted() < settings.jobs && performance.now() < deadline) await sleep(100)
+    enough.abort()
+    for (const { proxy } of [...scene.fleet, ...scene.producers]) proxy?.heal()
+    stage.heal()
+    await within('every call of the producers is answered', ANSWERS_MS, load)
+    await Promise.all(scene.fleet.map((worker) => worker.ready()))
+    const healedAt = await stage.now()
+    say(`chaos: everything is whole, ${accepted()} jobs accepted; draining`)
+    await drain(scene, healedAt, settings)
+    return describe(settings, plan, { from, healedAt })
+  } finally {
+    // Whatever failed, nothing of it goes on.
+    enough.abort()
+    over.abort()
+    await within('the last probe', ANSWERS_MS, Promise.allSettled([probing, load])).catch(complain)
+  }
+}
+
+/** Plays all lanes, and waits until the servers are complete again. Returns what did not come. */
+async function playLanes(scene: Scene, plan: readonly PlannedFault[]): Promise<string[]> {
+  const lanes = [...lanesOf(plan).values()].map((lane) => playLane(scene, lane))
+  const ends = await Promise.allSettled([...lanes])
+  const last = await Promise.allSettled([scene.stage.settled()])
+  const failed = [...ends, ...last].flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []))
+  return [...new Set(failed)]
 }
 
 function lanesOf(plan: readonly PlannedFault[]): Map<string, PlannedFault[]> {
@@ -194,12 +255,18 @@ function lanesOf(plan: readonly PlannedFault[]): Map<string, PlannedFault[]> {
   return lanes
 }
 
+/** Raises when servers are not complete again after a fault: then none of the others can be made. */
 async function playLane(scene: Scene, lane: readonly PlannedFault[]): Promise<void> {
   const began = performance.now()
   for (const fault of lane) {
     await sleep(Math.max(0, began + fault.atMs - performance.now()))
+    // A server from which another is being copied is not disturbed.
+    if (fault.target === 'server') await scene.stage.settled()
     // The plan goes on. A fault that could not be made is missing in the records, and the run does not count.
-    await makeFault(scene, fault).catch((error) => say(`chaos: fault ${fault.index} (${fault.kind}) failed: ${error}`))
+    const what = `fault ${fault.index} (${fault.kind}) is over`
+    await within(what, FAULT_MS, makeFault(scene, fault)).catch((error) => {
+      say(`chaos: fault ${fault.index} (${fault.kind}) failed: ${error}`)
+    })
   }
 }
 

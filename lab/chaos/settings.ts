@@ -254,70 +254,78 @@ const FLOW: Omit<ChaosSettings, 'seed'> = {
   ...{ hasFlow: true, faults: FLOW_FAULTS, mix: FLOW_MIX },
 }
 
-/** Effects that commit with their job need a database beside it. */
-const REDIS_MIX: Mix = { ...MIX, effects: { 'in transaction': 0, outside: 0.4 } }
+/** Effects that commit with their job need a database beside it. Slow jobs are shorter than on PostgreSQL: those that were running when their
+ *  process was killed run alone afterwards, one after the other, and a run would end with minutes of that. */
+const REDIS_MIX: Mix = {
+  ...MIX,
+  shares: { fast: 0.8, slow: 0.1, flapping: 0.05, poison: 0.045, long: 0.005 },
+  durationsMs: { ...MIX.durationsMs, slow: [100, 800] },
+  effects: { 'in transaction': 0, outside: 0.4 },
+}
 
 /** The faults of processes and of jobs, on every store. */
 const PROCESS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
-  'kill worker': 14,
-  'kill after effect': 6,
-  'pause beyond lease': 5,
-  'pause within lease': 6,
-  deploy: 10,
-  'second signal': 4,
-  'block event loop': 4,
-  'skew clock': 4,
-  'dependency away': 3,
-  'poison burst': 3,
+  'kill worker': 8,
+  'kill after effect': 4,
+  'pause beyond lease': 4,
+  'pause within lease': 12,
+  deploy: 6,
+  'second signal': 3,
+  'block event loop': 6,
+  'skew clock': 2,
+  'dependency away': 4,
+  'poison burst': 4,
   'killing payload': 2,
-  'stuck handler': 3,
+  'stuck handler': 4,
 }
 
 const REDIS_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
   ...PROCESS_FAULTS,
-  'cut by reset': 6,
-  'cut by end': 5,
+  'cut by reset': 8,
+  'cut by end': 7,
   'refuse connections': 3,
-  'half-open link': 3,
+  'half-open link': 2,
   'slow link': 4,
   'lose answer to claim': 4,
   'lose answer to settle': 5,
   'lose answer to enqueue': 5,
   'lose notifications': 3,
-  'kill server': 2,
+  'kill server': 1,
   'stop server': 1,
   'stall server': 2,
-  'memory full': 2,
-  'disk full': 2,
+  'memory full': 1,
+  'disk full': 1,
   'kill clients': 4,
   'pause clients': 2,
-  'replica away': 2,
+  'replica away': 1,
   'fail over': 1,
   'switch servers': 1,
   'flip roles': 1,
 }
 
+/** As many calls a second as are accepted while the faults of the servers, which follow each other, are made. */
 const REDIS: Omit<ChaosSettings, 'seed'> = {
   ...SHORT,
   ...{ store: 'redis', durability: 'replicated', mix: REDIS_MIX, unlinked: 1, faults: REDIS_FAULTS },
+  ...{ seconds: 40, perSecond: 500, drainSeconds: 240 },
 }
 
 /** Nodes name each other's addresses, so that no process has a link of its own: what breaks links is done to the nodes' clients. */
 const CLUSTER_FAULTS: Readonly<Partial<Record<FaultKind, number>>> = {
-  ...times(PROCESS_FAULTS, 1.2),
-  'lose notifications': 4,
-  'kill server': 2,
+  ...PROCESS_FAULTS,
+  'lose notifications': 10,
+  'kill server': 1,
   'stop server': 1,
-  'stall server': 3,
-  'memory full': 2,
-  'disk full': 2,
-  'kill clients': 10,
+  'stall server': 2,
+  'memory full': 1,
+  'disk full': 1,
+  'kill clients': 20,
   'pause clients': 4,
-  'replica away': 3,
-  'fail over': 2,
-  'switch servers': 2,
+  'replica away': 2,
+  'fail over': 1,
+  'switch servers': 1,
   'flip roles': 1,
-  'move slots': 2,
+  'move slots': 1,
 }
 
 const CLUSTER: Omit<ChaosSettings, 'seed'> = {
@@ -384,15 +392,16 @@ export const FORMS: Readonly<Record<Form, Omit<ChaosSettings, 'seed'>>> = {
   // What Redis itself loses when a replica takes over that is behind.
   'redis-default': {
     ...REDIS,
-    ...{ durability: 'default', jobs: 5_000, seconds: 50, perSecond: 100 },
+    ...{ durability: 'default', jobs: 5_000, seconds: 20, perSecond: 200 },
     faults: {
-      ...{ 'kill worker': 3, 'kill server': 2, 'stop server': 1, 'kill clients': 2, 'fail over': 1 },
-      'replication cut': 3,
+      ...{ 'kill worker': 2, 'kill server': 1, 'stop server': 1, 'kill clients': 2, 'fail over': 1 },
+      'replication cut': 2,
     },
   },
   'redis-long': {
     ...REDIS,
-    ...{ rounds: 5, jobs: 42_000, perSecond: 400, seconds: 105 },
+    ...{ rounds: 2, jobs: 101_000, seconds: 140, perSecond: 700, drainSeconds: 600 },
+    faults: times(REDIS_FAULTS, 1.4),
   },
   clock: {
     ...SHORT,

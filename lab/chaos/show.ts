@@ -52,12 +52,13 @@ export function showResult(result: ChaosResult): string {
 
 /** What other servers did not have when they took over, on stores where that can be. */
 function takeoverRows({ counts }: Verdict): (readonly [string, string])[] {
-  const { takeovers, claimsUndone, acceptedUndone } = counts
+  const { takeovers, claimsUndone, acceptedUndone, acceptedUndoneBy } = counts
   if (takeovers === 0) return []
+  const each = Object.entries(acceptedUndoneBy).map(([kind, count]) => `${kind} ${count}`)
   return [
     [
       'takeovers',
-      `${takeovers}; they undid ${claimsUndone} claims of handlers and lost ${acceptedUndone} accepted jobs`,
+      `${takeovers}; they undid ${claimsUndone} claims of handlers and lost ${acceptedUndone} accepted jobs${each.length > 0 ? `: ${each.join(', ')}` : ''}`,
     ],
   ]
 }

@@ -19,6 +19,8 @@ export interface ProduceOptions {
   readonly callAt: (seq: number) => Call | null
   /** Calls each second; null for as fast as `callers` can. */
   readonly perSecond: number | null
+  /** From this call on, so many each second instead. */
+  readonly afterwards?: { readonly seq: number; readonly perSecond: number }
   /** How many calls are in flight without a rate; the maximum with one. */
   readonly callers: number
   readonly recorder: Recorder | null
@@ -46,6 +48,8 @@ export interface Target {
   ): Promise<{ readonly id: string; readonly created: boolean }>
 }
 
+const LOOK_MS = 500
+
 // With these codes nothing was sent. Any other answer of the store may follow a try whose answer was lost.
 const REFUSALS: readonly ErrorCode[] = [
   'invalid_option',
@@ -57,7 +61,7 @@ const REFUSALS: readonly ErrorCode[] = [
 
 /** Makes the calls and resolves when the last of them has ended. */
 export async function produce(target: Target, options: ProduceOptions): Promise<Produced> {
-  const { callAt, perSecond, callers, signal } = options
+  const { callAt, callers, signal } = options
   const counts = { asked: 0, accepted: 0, refused: 0, unknown: 0 }
   const latenciesMs: number[] = []
   const began = performance.now()
@@ -68,9 +72,8 @@ export async function produce(target: Target, options: ProduceOptions): Promise<
       const call = signal?.aborted === true ? null : callAt(own)
       if (call === null) return
       seq++
-      const dueMs = perSecond === null ? performance.now() : began + (own * 1_000) / perSecond
-      const waitMs = dueMs - performance.now()
-      if (waitMs > 1) await new Promise((resolve) => setTimeout(resolve, waitMs))
+      const dueMs = dueOf(own, began, options)
+      await untilDue(dueMs, signal)
       if (signal?.aborted === true) return
       counts.asked++
       counts[await ask(target, call, options)]++
@@ -79,6 +82,22 @@ export async function produce(target: Target, options: ProduceOptions): Promise<
   }
   await Promise.all(Array.from({ length: callers }, caller))
   return { ...counts, tookMs: performance.now() - began, latenciesMs }
+}
+
+/** When a call is due; now where there is no rate. */
+function dueOf(seq: number, began: number, { perSecond, afterwards }: ProduceOptions): number {
+  if (perSecond === null) return performance.now()
+  if (afterwards === undefined || seq <= afterwards.seq) return began + (seq * 1_000) / perSecond
+  return began + (afterwards.seq * 1_000) / perSecond + ((seq - afterwards.seq) * 1_000) / afterwards.perSecond
+}
+
+/** Waits, and looks now and then whether it is all over. */
+async function untilDue(dueMs: number, signal: AbortSignal | undefined): Promise<void> {
+  for (;;) {
+    const waitMs = dueMs - performance.now()
+    if (waitMs <= 1 || signal?.aborted === true) return
+    await new Promise((resolve) => setTimeout(resolve, Math.min(waitMs, LOOK_MS)))
+  }
 }
 
 async function ask(

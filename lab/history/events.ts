@@ -136,6 +136,8 @@ export interface WritesUndone {
   /** When the former server took no more. */
   readonly to: number
   readonly what: 'claims' | 'all'
+  /** The kind of the fault that was on when the other one took over; null when none was. */
+  readonly fault: string | null
 }
 
 /** A queue was paused, or resumed. */

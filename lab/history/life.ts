@@ -105,6 +105,7 @@ export function newReading(run: RunBegun | null): Reading {
     takeovers: 0,
     claimsUndone: 0,
     acceptedUndone: 0,
+    acceptedUndoneBy: {},
     longestIdleWaitMs: 0,
     faults: {},
     flow: {
@@ -124,9 +125,9 @@ export function isClaimUndone({ undone }: Reading, fence: number): boolean {
   return undone.some(({ from, to }) => from <= fence && fence <= to)
 }
 
-/** Whether an enqueue may have been undone that was called and answered at these times. */
-export function isEnqueueUndone({ undone }: Reading, calledAt: number, answeredAt: number): boolean {
-  return undone.some(({ what, from, to }) => what === 'all' && from <= answeredAt && calledAt <= to)
+/** The takeover that may have undone an enqueue which was called and answered at these times. */
+export function enqueueUndone({ undone }: Reading, calledAt: number, answeredAt: number): WritesUndone | undefined {
+  return undone.find(({ what, from, to }) => what === 'all' && from <= answeredAt && calledAt <= to)
 }
 
 /** Reports a violation. */

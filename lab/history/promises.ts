@@ -2,8 +2,8 @@
 // "already there" names a job that was there.
 
 import { isFinished } from '../../src/core/states.js'
-import type { EnqueueEnded, EnqueueInvoked } from './events.js'
-import { isEnqueueUndone, type Life, type Reading, ROOM_MS, report } from './life.js'
+import type { EnqueueEnded, EnqueueInvoked, WritesUndone } from './events.js'
+import { enqueueUndone, type Life, type Reading, ROOM_MS, report } from './life.js'
 
 interface Asked {
   invoked: EnqueueInvoked | null
@@ -81,8 +81,12 @@ export class Promises {
     const life = answer.job === null ? undefined : this.#reading.lives.get(answer.job)
     if (life === undefined || life.stored === null) {
       if (life?.final) return
-      if (isUndone(this.#reading, asked, answer)) {
-        this.#reading.counts.acceptedUndone++
+      const undone = undoneBy(this.#reading, asked, answer)
+      if (undone !== undefined) {
+        const { counts } = this.#reading
+        const by = undone.fault ?? 'no fault'
+        counts.acceptedUndone++
+        counts.acceptedUndoneBy[by] = (counts.acceptedUndoneBy[by] ?? 0) + 1
         return
       }
       report(this.#reading, 'I1', answer.job, `${key} was accepted, but no such job was ever stored`)
@@ -122,7 +126,7 @@ function isOver(holder: Life, calledAfter: number | undefined): boolean {
   return freeAt < calledAfter - ROOM_MS
 }
 
-function isUndone(reading: Reading, { invoked }: Asked, { wall: answeredAt }: EnqueueEnded): boolean {
-  if (answeredAt === undefined || invoked?.wall === undefined) return false
-  return isEnqueueUndone(reading, invoked.wall, answeredAt)
+function undoneBy(reading: Reading, { invoked }: Asked, { wall: answeredAt }: EnqueueEnded): WritesUndone | undefined {
+  if (answeredAt === undefined || invoked?.wall === undefined) return undefined
+  return enqueueUndone(reading, invoked.wall, answeredAt)
 }

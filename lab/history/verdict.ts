@@ -79,6 +79,8 @@ export interface Counts {
   claimsUndone: number
   /** Accepted jobs that a takeover lost, in runs where the store does not promise more. */
   acceptedUndone: number
+  /** The same, by the kind of fault that made the other server take over. */
+  acceptedUndoneBy: Record<string, number>
   /** The longest that a job waited while a worker that could take it was idle; 0 where all waits were within the bound. */
   longestIdleWaitMs: number
   /** Faults that began, by kind. */

@@ -8,6 +8,8 @@ import { promisify } from 'node:util'
 
 const SIZE = '8g'
 const TRIES = 20
+/** With each try it keeps this much more room: on a busy machine more is written than the size before says. */
+const ROOM = 128 * 1024
 
 const run = promisify(execFile)
 
@@ -36,12 +38,12 @@ export class FillableDisk {
     return new FillableDisk(mount, folder)
   }
 
-  /** Leaves no free space. */
+  /** Leaves no free space, or so little that the next writes take it. */
   async fill(): Promise<void> {
     for (let tries = 1; ; tries++) {
       const { blocks, bfree, bsize } = await statfs(this.#mount)
       try {
-        await this.#resize(String((blocks - bfree) * bsize))
+        await this.#resize(String((blocks - bfree) * bsize + (tries - 1) * ROOM))
         return
       } catch (error) {
         // Something was written between reading the size and changing it.

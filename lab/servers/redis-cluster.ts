@@ -152,7 +152,11 @@ export class RedisCluster {
 
 /** Runs a command with redis-cli. */
 export function command(server: Pick<RedisServer, 'port'>, ...words: readonly string[]): string {
-  return spawnSync('redis-cli', ['-p', String(server.port), ...words], { encoding: 'utf8' }).stdout.trim()
+  const { stdout } = spawnSync('redis-cli', ['-p', String(server.port), ...words], {
+    encoding: 'utf8',
+    timeout: WAIT_MS,
+  })
+  return stdout.trim()
 }
 
 const busPorts = new Map<RedisServer, number>()

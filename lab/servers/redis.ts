@@ -8,6 +8,11 @@ import { join } from 'node:path'
 import { keptPort } from './kept-port.js'
 
 const STOP_MS = 12_000
+/** How long a server may take to read its data, and a command line to be answered. */
+const START_MS = 60_000
+const CLI_MS = 30_000
+/** How much of what a server writes is kept. */
+const SAID_MAX = 4_000
 
 /** How long an emptied server may take to write its log anew. */
 const LOOK_MS = 50
@@ -21,10 +26,12 @@ export class RedisServer {
   readonly #settings: RedisFlags
   readonly #folder: string
   #child: ChildProcess
+  #said: Said
 
-  private constructor(port: number, parts: { child: ChildProcess; folder: string; settings: RedisFlags }) {
+  private constructor(port: number, parts: { spawned: Spawned; folder: string; settings: RedisFlags }) {
     this.port = port
-    this.#child = parts.child
+    this.#child = parts.spawned.child
+    this.#said = parts.spawned.said
     this.#folder = parts.folder
     this.#settings = parts.settings
   }
@@ -35,12 +42,19 @@ export class RedisServer {
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-redis-'))
     const port = await keptPort()
     const all = { port: String(port), bind: '127.0.0.1', dir: folder, save: '', appendonly: 'yes', ...settings }
-    return new RedisServer(port, { child: await spawnServer(all), folder, settings: all })
+    return new RedisServer(port, { spawned: await spawnServer(all), folder, settings: all })
   }
 
   /** Starts it again after its end, with the data it has, and resolves once it has read them. */
   async start(changes: RedisFlags = {}): Promise<void> {
-    this.#child = await spawnServer({ ...this.#settings, ...changes })
+    const { child, said } = await spawnServer({ ...this.#settings, ...changes })
+    this.#child = child
+    this.#said = said
+  }
+
+  /** The last lines that it wrote. */
+  get said(): string {
+    return this.#said.text
   }
 
   /** Writes a snapshot. Without an append-only file a server that is killed later comes back as it was now. */
@@ -58,6 +72,8 @@ export class RedisServer {
 
   /** Ends it as a loss of the machine would. */
   async kill(): Promise<void> {
+    // One that has ended sends no second event.
+    if (!this.isRunning) return
     const ended = once(this.#child, 'exit')
     this.#child.kill('SIGKILL')
     await ended
@@ -65,6 +81,7 @@ export class RedisServer {
 
   /** Ends it in order. A replica that is writing its first append-only file refuses that, and is killed after a while. */
   async stop(): Promise<void> {
+    if (!this.isRunning) return
     const child = this.#child
     const ended = once(child, 'exit')
     child.kill('SIGTERM')
@@ -83,12 +100,12 @@ export class RedisServer {
 
   /** Changes a setting while it runs. */
   set(name: string, value: string): void {
-    spawnSync('redis-cli', ['-p', String(this.port), 'config', 'set', name, value])
+    spawnSync('redis-cli', ['-p', String(this.port), 'config', 'set', name, value], { timeout: CLI_MS })
   }
 
   /** Removes all its data. */
   empty(): void {
-    spawnSync('redis-cli', ['-p', String(this.port), 'flushall'])
+    spawnSync('redis-cli', ['-p', String(this.port), 'flushall'], { timeout: CLI_MS })
   }
 
   /** Removes all its data, and what its log had of them. */
@@ -110,26 +127,44 @@ export class RedisServer {
   }
 
   #cli(...words: string[]): string {
-    return spawnSync('redis-cli', ['-p', String(this.port), ...words], { encoding: 'utf8' }).stdout
+    return spawnSync('redis-cli', ['-p', String(this.port), ...words], { encoding: 'utf8', timeout: CLI_MS }).stdout
   }
 
   async close(): Promise<void> {
-    if (this.isRunning) await this.stop()
+    await this.stop()
     await rm(this.#folder, { recursive: true, force: true })
   }
 }
 
-async function spawnServer(settings: RedisFlags): Promise<ChildProcess> {
+interface Said {
+  text: string
+}
+
+interface Spawned {
+  readonly child: ChildProcess
+  readonly said: Said
+}
+
+async function spawnServer(settings: RedisFlags): Promise<Spawned> {
   const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
   const child = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'ignore'] })
-  let said = ''
-  await new Promise<void>((resolve, reject) => {
-    child.stdout.on('data', (chunk) => {
-      said += String(chunk)
-      if (said.includes('Ready to accept connections')) resolve()
-      said = said.slice(-1_000)
+  const said: Said = { text: '' }
+  let timer: NodeJS.Timeout | undefined
+  try {
+    await new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => {
+        child.kill('SIGKILL')
+        reject(new Error(`redis-server was not ready within ${START_MS} ms; it wrote: ${said.text}`))
+      }, START_MS)
+      child.stdout.on('data', (chunk) => {
+        const text = said.text + String(chunk)
+        if (text.includes('Ready to accept connections')) resolve()
+        said.text = text.slice(-SAID_MAX)
+      })
+      child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}; it wrote: ${said.text}`)))
     })
-    child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}; it wrote: ${said}`)))
-  })
-  return child
+  } finally {
+    clearTimeout(timer)
+  }
+  return { child, said }
 }

@@ -1,13 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { planFaults } from '../../lab/chaos/plan.js'
 import { plantedLua } from '../../lab/chaos/plants.js'
+import { ask } from '../../lab/chaos/redis/ask.js'
 import { ShardReader, type WitnessEntry } from '../../lab/chaos/redis/collect.js'
 import { REDIS_WIRE } from '../../lab/chaos/redis/wire.js'
 import { watchedLibrary } from '../../lab/chaos/redis/witness.js'
 import { FORMS } from '../../lab/chaos/settings.js'
+import { within } from '../../lab/chaos/within.js'
 import { checkHistory } from '../../lab/history/check.js'
 import type { HistoryEvent } from '../../lab/history/events.js'
 import { longId, shortId } from '../../src/stores/redis/ids.js'
+import { openRedis } from '../support/redis.js'
 
 const JOB = '01a1f56b-f1b1-7393-8c93-13c44b13394c'
 const ID = shortId(JOB)
@@ -16,7 +19,7 @@ const FACTS = `1000 fast gen 0 - - - \t\n{"key":"a","effect":"none"}`
 type Changes = WitnessEntry['changes']
 
 const readerOf = (durability: 'default' | 'replicated') =>
-  new ShardReader({ durability, spans: [{ from: 0, to: 9_000 }] })
+  new ShardReader({ durability, spans: [{ kind: 'fail over', from: 0, to: 9_000 }] })
 const entry = (at: number, changes: Changes, server = '1 x'): WitnessEntry => ({ shard: 0, server, at, changes })
 const facts: Changes[number] = ['f', '{hf:0}:f:', 'HSET', ID, FACTS]
 const standing = (text: string): Changes[number] => ['s', '{hf:0}:s:', 'HSET', ID, text]
@@ -48,6 +51,26 @@ describe('the plan of faults on Redis', () => {
   })
 })
 
+describe('a wait in a run', () => {
+  test('ends, and names what did not come', async () => {
+    await expect(within('the end', 20, new Promise(() => {}))).rejects.toThrow('not within 20 ms: the end')
+    expect(await within('the answer', 60_000, Promise.resolve(1))).toBe(1)
+  })
+
+  test('for a server ends too: one that stands still, and one that has ended', async () => {
+    const server = await openRedis()
+    server.signal('SIGSTOP')
+    await expect(ask(server, ['PING'], 200)).rejects.toThrow('200 ms')
+    server.signal('SIGCONT')
+    await server.kill()
+
+    await server.kill()
+    await server.stop()
+    await expect(ask(server, ['PING'], 200)).rejects.toThrow('ECONNREFUSED')
+    await server.close()
+  })
+})
+
 describe('what the functions wrote', () => {
   test('is one step for the changes of one call to one job', () => {
     const reader = readerOf('default')
@@ -62,6 +85,27 @@ describe('what the functions wrote', () => {
     expect(steps(1_600, standing('Q1010 1 0 a 590 - - '))).toEqual(['promoted'])
     // Moved to another chunk.
     expect(steps(1_700, standing('Q1010 1 0 a 590 - - '), ['s', '{hf:0}:s:', 'HDEL', ID])).toEqual([])
+  })
+
+  test('has what ended before what went on because of it, though both had waited', () => {
+    const reader = readerOf('default')
+    const child = shortId('01a1f56b-f1b1-7393-8c93-13c44b13394d')
+    const of = (id: string, letter: string): Changes[number] => [
+      's',
+      '{hf:0}:s:',
+      'HSET',
+      id,
+      `${letter}0 0 0 - 0 - - `,
+    ]
+    const stored = (id: string): Changes[number] => ['f', '{hf:0}:f:', 'HSET', id, FACTS]
+    for (const id of [ID, child]) for (const _ of reader.read(entry(1_000, [stored(id), of(id, 'B')])));
+
+    const steps = [...reader.read(entry(2_000, [of(child, 'Q'), of(ID, 'C')]))]
+
+    expect(steps).toMatchObject([
+      { ev: 'operated', job: JOB, to: 'cancelled' },
+      { ev: 'promoted', to: 'ready' },
+    ])
   })
 
   test('shows a rescue by the fence that moved on', () => {
@@ -104,16 +148,35 @@ describe('a takeover in a history', () => {
   const own = (ev: 'enqueue.invoke' | 'enqueue.ok', wall: number) => {
     return { ev, process: 'p', processRun: 1, mono: wall, wall, key: 'a' } as const
   }
-  const lost = (wall: number, undone: 'claims' | 'all' | null): string[] => {
+  const checked = (wall: number, undone: 'claims' | 'all' | null) => {
     const events: HistoryEvent[] = [
       { ...own('enqueue.invoke', wall), ev: 'enqueue.invoke', idempotencyKey: null },
       { ...own('enqueue.ok', wall + 1), ev: 'enqueue.ok', job: JOB, created: true },
       ...(undone === null
         ? []
-        : [{ ev: 'undone', order: 1, at: 3_000, from: 2_000, to: 2_500, what: undone } as const]),
+        : [
+            {
+              ev: 'undone',
+              order: 1,
+              at: 3_000,
+              from: 2_000,
+              to: 2_500,
+              what: undone,
+              fault: 'replication cut',
+            } as const,
+          ]),
     ]
-    return checkHistory(events).violations.map(({ invariant }) => invariant)
+    return checkHistory(events)
   }
+  const lost = (...of: Parameters<typeof checked>) => checked(...of).violations.map(({ invariant }) => invariant)
+
+  test('that lost jobs is counted with the fault that made it', () => {
+    expect(checked(2_100, 'all').counts).toMatchObject({
+      acceptedUndone: 1,
+      acceptedUndoneBy: { 'replication cut': 1 },
+    })
+    expect(checked(1_900, 'all').counts.acceptedUndoneBy).toEqual({})
+  })
 
   test('excuses the loss of what was accepted in its window alone, and only where the store promises no more', () => {
     expect(lost(2_100, 'all')).toEqual([])
@@ -127,7 +190,7 @@ describe('a takeover in a history', () => {
     const found = (fence: number) => {
       return checkHistory([
         { ev: 'effect', order: 2_200, at: 2_200, inTransaction: false, job: JOB, fence, attempt: 1 },
-        { ev: 'undone', order: 3_000, at: 3_000, from: 2_000, to: 2_500, what: 'claims' },
+        { ev: 'undone', order: 3_000, at: 3_000, from: 2_000, to: 2_500, what: 'claims', fault: null },
       ]).violations.map(({ invariant }) => invariant)
     }
 
@@ -152,7 +215,7 @@ describe('a takeover in a history', () => {
         return { verdict: found.violations.map(({ invariant }) => invariant), counts: found.counts }
       })([
         { ...stored, ...rest, tick: null },
-        { ev: 'undone', order: 1, at: 3_000, from: 2_000, to: 2_500, what: 'claims' },
+        { ev: 'undone', order: 1, at: 3_000, from: 2_000, to: 2_500, what: 'claims', fault: null },
         { ev: 'started', process: 'w', processRun: 1, mono: 1, job: JOB, fence, attempt: 1 },
       ])
       return [verdict.includes('I4'), counts.claimsUndone]

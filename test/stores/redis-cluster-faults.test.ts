@@ -277,6 +277,30 @@ describe('a cluster under load', () => {
     expect(load.twice).toEqual([])
   }, 60_000)
 
+  test('a slot that each of two nodes says the other has is away, and the call is safe to repeat', async () => {
+    const store = await open()
+    const queue = queueIn(3)
+    const slot = String(slotOf(3))
+    const from = cluster.masterOf(slotOf(3))
+    const to = cluster.masters.find((master) => master.isRunning && master !== from)!
+    const [fromId, toId] = [from, to].map((server) => command(server, 'cluster', 'myid')) as [string, string]
+    command(to, 'cluster', 'setslot', slot, 'importing', fromId)
+    command(from, 'cluster', 'setslot', slot, 'migrating', toId)
+    const keys = command(from, 'cluster', 'getkeysinslot', slot, '1000').split('\n')
+    command(from, 'migrate', '127.0.0.1', String(to.port), '', '0', '5000', 'KEYS', ...keys)
+    // The last step of a move, on one of the two only.
+    command(from, 'cluster', 'setslot', slot, 'node', toId)
+
+    const [job] = newJobs(1, { queue })
+    const error = await failure(store.enqueue([job!]))
+    command(to, 'cluster', 'setslot', slot, 'node', toId)
+
+    expect(error).toMatchObject({ code: 'store_unavailable', retryable: true })
+    expect(error.message).toContain('do not agree yet')
+    expect(await codeOf(store.enqueue([job!]))).toBe(null)
+    expect(await stateOf(store, job!.id)).toBe('ready')
+  }, 30_000)
+
   test('a master that hangs does not hold up the other shards', async () => {
     const store = await open()
     const victim = cluster.masterOf(slotOf(0))

@@ -3,6 +3,7 @@
 import { openConnection } from '../../../src/stores/redis/node-redis.js'
 import type { Reply } from '../../../src/stores/redis/port.js'
 import { sleep } from '../sleep.js'
+import { within } from '../within.js'
 
 const ANSWER_MS = 3_000
 
@@ -17,14 +18,9 @@ export async function ask(
   ms: number = ANSWER_MS,
 ): Promise<Reply> {
   const connection = await openConnection({ url: `redis://127.0.0.1:${port}`, connectMs: ms })
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${command[0]} on port ${port} was not answered within ${ms} ms`)), ms)
-  })
   try {
-    return await Promise.race([connection.send(command.map(String)), late])
+    return await within(`${command[0]} on port ${port} is answered`, ms, connection.send(command.map(String)))
   } finally {
-    clearTimeout(timer)
     connection.destroy()
   }
 }

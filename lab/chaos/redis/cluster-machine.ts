@@ -11,6 +11,9 @@ import { ask, askText } from './ask.js'
 import { openDisks } from './disks.js'
 import type { RedisMachine } from './machine.js'
 
+/** With one second, a busy machine makes other servers take over without any fault. Each takeover copies everything to two replicas, which makes
+ *  the machine busier: that went on for a minute, and the run ended. */
+const NODE_TIMEOUT_MS = 3_000
 const MASTERS = 3
 const REPLICAS = 2
 /** A slot moves in portions of so many keys. */
@@ -42,7 +45,12 @@ export class ClusterMachine implements RedisMachine {
     const disks = hasDisks ? await openDisks(MASTERS * (1 + REPLICAS)) : []
     // A node ends when it can't write what it knows of the others, so that is on no disk that is filled.
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-nodes-'))
-    const flags = { appendonly: 'yes', appendfsync: 'everysec', maxmemory: '1gb' }
+    const flags = {
+      ...{ appendonly: 'yes', appendfsync: 'everysec', maxmemory: '1gb' },
+      'cluster-node-timeout': String(NODE_TIMEOUT_MS),
+      // A replica that moves to another master has none of its data yet, and may be elected in its place (docs/redis.md#cluster).
+      'cluster-allow-replica-migration': 'no',
+    }
     const each = (index: number) => ({
       'cluster-config-file': join(folder, `nodes-${index}.conf`),
       ...(disks[index] === undefined ? {} : { dir: disks[index].folder }),

@@ -2,7 +2,7 @@
 // made to one job are one step of its life.
 
 import { CRASHES_MAX, LIMIT_DEFAULTS } from '../../../src/core/limits.js'
-import type { DeadReason } from '../../../src/core/states.js'
+import { type DeadReason, isFinished } from '../../../src/core/states.js'
 import { readHead } from '../../../src/stores/redis/facts.js'
 import { longId } from '../../../src/stores/redis/ids.js'
 import { stateOfLetter } from '../../../src/stores/redis/states.js'
@@ -114,10 +114,12 @@ export class ShardReader {
     const undone = this.#undone(entry, own)
     if (undone !== null) yield undone
     this.#last = entry
-    // A call writes in no order: what ends comes before what goes on because of it.
-    const isFollower = ([id]: readonly [string, Touch]) => this.#standings.get(id)?.letter === 'B'
-    const steps = [...touched]
-    const inOrder = [...steps.filter((step) => !isFollower(step)), ...steps.filter(isFollower)]
+    // A call writes in no order: what ends comes before what goes on because of it, also when it had to wait itself.
+    const placeOf = ([id, { standing }]: readonly [string, Touch]) => {
+      if (this.#standings.get(id)?.letter !== 'B') return 0
+      return standing !== null && isFinished(stateOfLetter(standing.letter)) ? 1 : 2
+    }
+    const inOrder = [...touched].sort((one, other) => placeOf(one) - placeOf(other))
     for (const [id, touch] of inOrder) yield* this.#stepOf(id, touch, own)
     for (const [letter, key, , ...args] of changes) {
       if (letter === 't') yield* ticksOf(key, args, own)
@@ -156,7 +158,7 @@ export class ShardReader {
     const span = this.#options.spans.find(({ from, to }) => from <= at && at <= to)
     // Claims do not wait for replicas, whatever the durability.
     const what = this.#options.durability === 'replicated' ? 'claims' : 'all'
-    return { ev: 'undone', ...own, from: last.at, to: Math.max(at, span?.to ?? at), what }
+    return { ev: 'undone', ...own, from: last.at, to: Math.max(at, span?.to ?? at), what, fault: span?.kind ?? null }
   }
 
   *#stepOf(id: string, { facts, standing, leasedUntil }: Touch, own: Own): Generator<StoreEvent> {

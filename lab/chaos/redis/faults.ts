@@ -19,6 +19,7 @@ interface RedisParts {
 
 /** The store's times between which a fault of a server was on. */
 export interface Span {
+  readonly kind: FaultKind
   readonly from: number
   readonly to: number
 }
@@ -40,8 +41,8 @@ export function redisMakers(parts: RedisParts): Partial<Record<FaultKind, Make>>
         kind,
         async (_, fault, begin) => {
           const from = Date.now()
-          await make(parts, fault, begin)
-          parts.spans.push({ from, to: Date.now() })
+          // One that failed half way may have made another server take over as well.
+          await make(parts, fault, begin).finally(() => parts.spans.push({ kind: fault.kind, from, to: Date.now() }))
         },
       ]
     }),
@@ -170,11 +171,14 @@ const MAKERS: Readonly<Partial<Record<FaultKind, MakeOnRedis>>> = {
 /** Writes the append-only file anew, as docs/redis.md tells operators to do: Redis 7.0 leaves zeros in the middle of a file whose disk was
  *  full, and does not start from it. */
 async function rewritten(server: RedisServer): Promise<void> {
-  await ask(server, ['BGREWRITEAOF'])
-  await until('the append-only file is rewritten', async () => {
+  const isIdle = async () => {
     const facts = await askText(server, ['INFO', 'persistence'])
     return ['in_progress:0', 'scheduled:0'].every((word) => facts.includes(`aof_rewrite_${word}`))
-  })
+  }
+  // One that the server began by itself may have begun on the full disk.
+  await until('no append-only file is being rewritten', isIdle)
+  await ask(server, ['BGREWRITEAOF'])
+  await until('the append-only file is rewritten', isIdle)
 }
 
 /** Waits until another server has taken over, and brings the one that was killed back as its replica. */

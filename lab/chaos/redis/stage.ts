@@ -1,5 +1,6 @@
 // A run on Redis: a primary with replicas and sentinels, or a cluster; a witness in the functions; effects on a server of their own.
 
+import { join } from 'node:path'
 import type { Store } from '../../../src/core/store.js'
 import { redisStore } from '../../../src/stores/redis/index.js'
 import { shardOfName } from '../../../src/stores/redis/tags.js'
@@ -16,6 +17,7 @@ import { readChanges } from './collect.js'
 import { redisMakers, type Span, takesWrites } from './faults.js'
 import { readEffects, readFinal } from './final.js'
 import { isComplete, type RedisMachine } from './machine.js'
+import { writeStandStill } from './stand-still.js'
 import { WatchedMachine } from './watched-machine.js'
 import { watchedLibrary } from './witness.js'
 
@@ -30,6 +32,7 @@ export class RedisStage implements Stage {
   readonly #shards: readonly number[]
   readonly #spans: Span[] = []
   #store: Store | null = null
+  #folder = ''
 
   private constructor(machine: RedisMachine, effects: RedisServer, settings: ChaosSettings) {
     this.#machine = machine
@@ -71,10 +74,18 @@ export class RedisStage implements Stage {
     this.#store = await open()
   }
 
-  async enter(): Promise<void> {}
+  async enter({ folder }: { readonly folder: string }): Promise<void> {
+    this.#folder = folder
+  }
 
   async settled(): Promise<void> {
-    await isComplete(this.#machine)
+    try {
+      await isComplete(this.#machine)
+    } catch (error) {
+      const file = join(this.#folder, 'stand-still.json')
+      await writeStandStill(this.#machine, file)
+      throw new Error(`${(error as Error).message}; ${file} has what each server says`)
+    }
   }
 
   heal(): void {}

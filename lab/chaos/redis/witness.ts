@@ -41,7 +41,8 @@ local redis = (function()
         server = server or nameOf()
         redis.call('XADD', keys[1] .. 'witness', '*', 'server', server, 'at', time, 'changes', cjson.encode(made))
       end
-      if not isDone then error(answer) end
+      -- A text again becomes what a function raises: otherwise the server puts a place before it, and nobody knows its word.
+      if not isDone then error({ err = answer }) end
       return answer
     end
     return redis.register_function(spec)

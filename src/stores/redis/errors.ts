@@ -71,6 +71,10 @@ function clustered(advice: string): Meaning {
   return { code: 'unsupported', retryable: false, advice }
 }
 
+const UNDECIDED = unavailable(
+  'the nodes of the cluster do not agree yet which of them has this slot; the call was not run, and is safe to repeat',
+)
+
 const WORD = /^-?([A-Z][A-Z0-9]+)\b/
 
 /** The first word of a server's error, or null for a failure of the connection. */
@@ -92,9 +96,12 @@ function meaningOf(word: string | null, thrown: unknown): Meaning {
   )
 }
 
-/** The HoldfastError for whatever a call raised. */
-export function storeError(doing: string, thrown: unknown): HoldfastError {
-  return translate(`Redis could not ${doing}`, thrown, meaningOf(errorWord(thrown), thrown))
+/** The HoldfastError for whatever a call raised. `isAgain` is told of one that was sent again until its time was over: MOVED means then that
+ *  the nodes of a cluster do not agree yet, and not that the URL is wrong. */
+export function storeError(doing: string, thrown: unknown, isAgain = false): HoldfastError {
+  const word = errorWord(thrown)
+  const meaning = isAgain && word === 'MOVED' ? UNDECIDED : meaningOf(word, thrown)
+  return translate(`Redis could not ${doing}`, thrown, meaning)
 }
 
 /** The HoldfastError for a connection that could not be opened. `where` names the server, without its password. */

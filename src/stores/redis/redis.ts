@@ -192,7 +192,7 @@ export class Redis {
         }
         const isOver = turn === AGAIN_MAX || performance.now() - startMs > AGAIN_MS_MAX
         const isAgain = await this.#route.failed(error)
-        if (!isAgain || isOver) throw storeError(PURPOSES[purpose], error)
+        if (!isAgain || isOver) throw storeError(PURPOSES[purpose], error, isAgain)
       }
     }
   }
