@@ -41,6 +41,9 @@ export interface ConnectOptions extends HoldfastOptions {
    *  are any; 'applied', until it can be read there. Default 'replicated'. It is synchronous_commit local, on or remote_apply.
    *  On Redis: 'default' is what the server's own settings give, 'replicated' waits for a replica, 'fsynced' for its disk too. */
   readonly durability?: Durability | RedisDurability
+  /** On Redis, at durability 'replicated' and 'fsynced': how many replicas must have a write, from 1 to 100. Default 1. With more a write
+   *  survives the loss of more servers, and fewer may be away before all writes are refused. */
+  readonly replicas?: number
   /** How much of what a PostgreSQL store has accepted is remembered, so that it can be said again to a standby that was promoted without it.
    *  Default false, nothing. True is { time: '60s', bytesMax: 64 MiB, jobsMax: 500 000 }: the oldest is forgotten first. It is being built:
    *  docs/failover.md says what it does not hold for yet. */
@@ -89,6 +92,7 @@ export async function connect(
     'migrate',
     'hosts',
     'durability',
+    'replicas',
     'failoverMemory',
     'ssl',
     'password',
@@ -98,7 +102,7 @@ export async function connect(
     'outboxKeep',
     'embedded',
   ])
-  const { schema, migrate = true, hosts, durability, failoverMemory, embedded, ...rest } = options
+  const { schema, migrate = true, hosts, durability, replicas, failoverMemory, embedded, ...rest } = options
   const { ssl, password, connections, pool, outbox, outboxKeep, ...others } = rest
   // Before the store is opened: a mistake in an option should not cost the start of a server.
   const { ports, logger, retentionMs } = resolveHoldfastOptions(others)
@@ -116,7 +120,7 @@ export async function connect(
   }
   const chosen = pool === undefined ? chooseUrl(url) : { pool }
   const store = await openStore(chosen, {
-    ...{ schema, migrate, hosts, durability, failoverMemory, embedded, ssl, password, connections },
+    ...{ schema, migrate, hosts, durability, replicas, failoverMemory, embedded, ssl, password, connections },
     ...{ outbox: chosenOutbox(outbox, chosen), outboxKeep, retentionMs },
     ...{ clock: ports.clock, logger },
   })
@@ -157,7 +161,7 @@ export async function connectToStore(
   const store = await openStore(chosen, {
     ...{ schema, migrate, clock: ports.clock, logger: null },
     ...{ outbox: undefined, outboxKeep: undefined, retentionMs },
-    ...{ hosts: undefined, durability: undefined, failoverMemory: undefined, embedded: undefined },
+    ...{ hosts: undefined, durability: undefined, replicas: undefined, failoverMemory: undefined, embedded: undefined },
     ...{ ssl: undefined, password: undefined, connections: undefined },
   })
   try {
@@ -194,6 +198,7 @@ interface OpenOptions {
   readonly migrate: boolean
   readonly hosts: readonly string[] | undefined
   readonly durability: Durability | RedisDurability | undefined
+  readonly replicas: number | undefined
   readonly failoverMemory: FailoverMemoryOptions | boolean | undefined
   readonly embedded: EmbeddedOptions | undefined
   readonly clock: Clock
@@ -202,15 +207,15 @@ interface OpenOptions {
 
 async function openStore(target: ChosenUrl | { readonly pool: UserPool }, options: OpenOptions): Promise<Store> {
   if ('pool' in target) {
-    refuseOutbox(options)
+    refuseRedisOptions(options)
     return openPostgres(target.pool, options)
   }
-  const { migrate, hosts, durability, clock } = options
+  const { migrate, hosts, durability, replicas, clock } = options
   const { url, source } = target
   if (typeof url !== 'string') throw new HoldfastError('invalid_url', `${source} must be text, got ${show(url)}`)
   const kind = /^([a-z]+)(?:\+[a-z]+)?:/.exec(url)?.[1]
   const isRedis = kind === 'redis' || kind === 'rediss'
-  if (!isRedis) refuseOutbox(options)
+  if (!isRedis) refuseRedisOptions(options)
   if (!/^(embedded|postgres|postgresql):/.test(url)) refuseAccess(url, options)
   switch (kind) {
     case 'memory': {
@@ -231,7 +236,7 @@ async function openStore(target: ChosenUrl | { readonly pool: UserPool }, option
       const { redisStore } = await import('./stores/redis/index.js')
       const store = await redisStore(url, {
         migrate,
-        ...given({ durability: durability as RedisDurability | undefined }),
+        ...given({ durability: durability as RedisDurability | undefined, replicas }),
       })
       return options.outbox === undefined ? store : openOutbox(store, options.outbox, options)
     }
@@ -259,8 +264,11 @@ async function openOutbox(store: RedisStore, url: string, options: OpenOptions):
   }
 }
 
-/** An outbox would do nothing for any other store. */
-function refuseOutbox({ outbox, outboxKeep }: OpenOptions): void {
+/** What would do nothing for any other store. */
+function refuseRedisOptions({ outbox, outboxKeep, replicas }: OpenOptions): void {
+  if (replicas !== undefined) {
+    throw invalidOption('replicas is for a URL of redis://: PostgreSQL has synchronous_standby_names; leave it out')
+  }
   const [name] = Object.keys(given({ outbox, outboxKeep }))
   if (name === undefined) return
   throw invalidOption(

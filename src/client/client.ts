@@ -13,6 +13,7 @@ import { EnqueueReports, tracedTarget } from './enqueue-reports.js'
 import { FullWaits } from './full-waits.js'
 import { GroupCommit } from './group-commit.js'
 import { acceptOne, type JobHandle, withOutput } from './job-handle.js'
+import { jobIds } from './job-ids.js'
 import { KeyedGroupCommit } from './keyed-group-commit.js'
 import { OperatorCalls } from './operator-calls.js'
 import { PartGroups } from './part-groups.js'
@@ -40,10 +41,9 @@ export class Client extends OperatorCalls {
     const { payloadBytesMax, bufferJobsMax } = settings
     const makeId = idMaker(() => time.nowMs(), ports.random)
     const { parts } = store
-    const nextId = parts === undefined ? makeId : (queue: string) => parts.mark(makeId(), queue)
     super({ ...deps, payloadBytesMax, nextId: makeId, enqueue: (job) => this.#groupOf(job).enqueue([job]) })
     this.#deps = deps
-    this.#preparation = { nextId, payloadBytesMax, trace: null }
+    this.#preparation = { nextId: jobIds(makeId, parts), payloadBytesMax, trace: null }
     this.#reports = new EnqueueReports(deps)
     const bufferBytesMax = Math.max(BUFFER_BYTES_MAX, payloadBytesMax)
     const options = {
@@ -128,9 +128,9 @@ export class Client extends OperatorCalls {
     return startedMs === null ? sent : sent.then((result) => this.#reports.answered([job], [result], startedMs)[0]!)
   }
 
-  #groupOf({ queue, idempotencyKey, after }: NewJob): GroupCommit<JobHandle> {
-    const isPlain = idempotencyKey === null && after.length === 0
-    if (this.#partGroups !== null) return this.#partGroups.of(queue, isPlain)
+  #groupOf(job: NewJob): GroupCommit<JobHandle> {
+    const isPlain = job.idempotencyKey === null && job.after.length === 0
+    if (this.#partGroups !== null) return this.#partGroups.of(job, isPlain)
     return isPlain ? this.#group : this.#keyedGroup
   }
 
@@ -183,7 +183,7 @@ export class Client extends OperatorCalls {
   ): Promise<JobHandle> {
     this.open()
     const deps: BatchDeps = {
-      nextId: () => this.#preparation.nextId(''),
+      nextId: () => this.#preparation.nextId({ queue: '', idempotencyKey: null }, undefined, undefined),
       enqueueMany: (entries, options) => this.enqueueMany(entries as EnqueueEntries<readonly unknown[]>, options),
       enqueue: (job, payload, options) => this.enqueue(job as JobDefinition, payload, options),
     }

@@ -5,11 +5,13 @@ import type { JobDefinition } from '../core/definition.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { HoldfastError, invalidOption } from '../core/errors.js'
 import { readFilter } from '../core/filter.js'
+import { spreadWithFlow } from '../core/flow/refusals.js'
 import { QUEUE_FLOW_OPTIONS, type QueueFlowOptions, resolveQueueFlow } from '../core/flow/resolve.js'
 import type { JobFilter } from '../core/job-filter.js'
 import type { JobStore } from '../core/job-store.js'
 import { encodePayload } from '../core/json.js'
 import { type JobChanges, type Missing, type OperatorStore, PAGE_MAX, type Refused } from '../core/operator-store.js'
+import { SPREAD_MAX } from '../core/queue-parts.js'
 import { isFinished, type JobState } from '../core/states.js'
 import type { QueueSettings } from '../core/views.js'
 import { checkPriority, LIMIT_OPTIONS, type LimitOptions, resolveLimitOptions } from './define-job.js'
@@ -247,18 +249,35 @@ export interface QueueOptions extends LimitOptions, QueueFlowOptions {
   /** How long its finished jobs are kept. Default: the retention of the process that prunes. Whole days are dropped when the longest
    *  retention of all queues is over; jobs of the others are removed one by one before that, which costs more. */
   readonly retention?: Duration
+  /** In a Redis Cluster: over how many shards its new jobs are spread, from 1 to 16. For a queue with more jobs than one server takes. Its order
+   *  is then by shard, and it can have no flow control of its own. Default: as it is, 1 for a new queue. See docs/redis.md#one-hot-queue. */
+  readonly spread?: number
 }
 
-/** Checks a queue's settings and gives them in the form stores keep. */
-export function resolveQueueSettings(options: QueueOptions): QueueSettings {
-  checkKeys('setQueue', options, [...LIMIT_OPTIONS, ...QUEUE_FLOW_OPTIONS, 'retention'])
-  const { retention } = options
+/** Checks a queue's settings and gives them in the form stores keep. `parts`: over how many a queue of this store can be spread. */
+export function resolveQueueSettings(options: QueueOptions, parts: number = 1): QueueSettings {
+  checkKeys('setQueue', options, [...LIMIT_OPTIONS, ...QUEUE_FLOW_OPTIONS, 'retention', 'spread'])
+  const { retention, spread } = options
   const flow = resolveQueueFlow(options)
+  if (spread !== undefined) checkSpread(spread, parts, flow !== undefined)
   return {
     limits: resolveLimitOptions(options),
     ...(retention === undefined ? {} : { retentionMs: durationMs(retention, { name: 'retention' }) }),
     ...(flow === undefined ? {} : { flow }),
+    ...(spread === undefined || parts === 1 ? {} : { spread }),
   }
+}
+
+function checkSpread(spread: number, parts: number, hasFlow: boolean): void {
+  checkWhole('spread', spread, 1, SPREAD_MAX)
+  if (spread === 1) return
+  if (parts === 1) {
+    throw new HoldfastError(
+      'unsupported',
+      `a queue can be spread over shards in a Redis Cluster alone, got spread: ${spread}: leave it out, or connect to redis+cluster://…`,
+    )
+  }
+  if (hasFlow) throw spreadWithFlow(`got spread: ${spread}`)
 }
 
 /** The id to requeue, or the many to; raises `invalid_option` for what is neither. */

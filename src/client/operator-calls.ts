@@ -277,7 +277,7 @@ export class OperatorCalls {
     const store = this.open()
     const by = actions.resolveBy('setQueue', options)
     const name = checkName('queue', queue)
-    const resolved = actions.resolveQueueSettings(settings)
+    const resolved = actions.resolveQueueSettings(settings, store.parts?.count)
     if (!checkBoolean('keepFlow', keepFlow) || resolved.flow !== undefined) return store.setQueue(name, resolved, by)
     const flow = (await store.queues()).find((known) => known.name === name)?.settings.flow
     return store.setQueue(name, flow === undefined ? resolved : { ...resolved, flow }, by)

@@ -1,6 +1,7 @@
 // Group commits of a store that keeps its queues apart (a Redis Cluster): one for each part, so that a part that is away holds up no
 // enqueue of another. What may wait is bounded for each part by itself. ◄── client.ts · next: group-commit.ts
 
+import type { NewJob } from '../core/job.js'
 import type { QueueParts } from '../core/queue-parts.js'
 import type { GroupCommit } from './group-commit.js'
 
@@ -20,9 +21,9 @@ export class PartGroups<Result> {
     this.#make = make
   }
 
-  /** The group of a queue, made when it is first needed. */
-  of(queue: string, isPlain: boolean): GroupCommit<Result> {
-    const part = this.#parts.of(queue)
+  /** The group of a job, made when it is first needed. */
+  of({ queue, id }: Pick<NewJob, 'queue' | 'id'>, isPlain: boolean): GroupCommit<Result> {
+    const part = this.#parts.of(queue, id)
     const groups = isPlain ? this.#plain : this.#keyed
     let group = groups.get(part)
     if (group === undefined) {

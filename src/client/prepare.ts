@@ -5,17 +5,17 @@ import type { JobDefinition } from '../core/definition.js'
 import { HoldfastError, show } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import { encodeFor } from '../core/payload.js'
-import { childId } from './child-id.js'
 import { DEFAULT_QUEUE } from './define-job.js'
 import { checkTraceparent, type EnqueueOptions, type JobTerms, withOptions } from './enqueue-options.js'
 import { resolveFlow, withFlow } from './flow-options.js'
+import type { NextId } from './job-ids.js'
 
 /** What to run: a definition, or the type alone where the producer does not have the definition. */
 export type JobTarget = JobDefinition | string
 
 /** What preparing needs from the client. */
 export interface Preparation {
-  nextId(queue: string): string
+  readonly nextId: NextId
   readonly payloadBytesMax: number
   /** The W3C trace context of the call, kept with its jobs; null without a tracer. */
   readonly trace: string | null
@@ -33,10 +33,10 @@ export function prepareJob(
   const terms = options === undefined ? starting : withOptions(starting, options)
   const trace = options?.traceparent === undefined ? preparation.trace : checkTraceparent(options.traceparent)
   const text = encodeChecked(target, payload, preparation.payloadBytesMax)
-  const nextId = options?.child === undefined ? preparation.nextId : () => childId(options.enqueuedBy!, options.child!)
   const flow = resolveFlow(definitionOf(target), options, payload)
-  if (typeof text === 'string') return withFlow(makeJob(nextId(terms.queue), terms, text, trace), terms, flow)
-  return text.then((checked) => withFlow(makeJob(nextId(terms.queue), terms, checked, trace), terms, flow))
+  const nextId = () => preparation.nextId(terms, flow, options)
+  const make = (checked: string) => withFlow(makeJob(nextId(), terms, checked, trace), terms, flow)
+  return typeof text === 'string' ? make(text) : text.then(make)
 }
 
 // Field by field: a spread cost a quarter of an enqueue here, and made objects that the store reads more slowly.

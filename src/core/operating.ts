@@ -306,7 +306,12 @@ export interface RedisHealth {
   readonly lastAppendOk: boolean
   /** The server's appendfsync; null where this user may not read it. */
   readonly fsync: string | null
+  /** How many follow it. */
   readonly replicas: number
+  /** How many of them a write of this connection waits for; 0 at durability `default`. */
+  readonly replicasWanted: number
+  /** Writes that were refused since the server was started, or its statistics were reset, because it could not write to its disk. */
+  readonly refusedForDisk: number
   /** Another one after a failover or a restart. */
   readonly replicationId: string
   readonly memoryBytes: number

@@ -90,6 +90,8 @@ export interface QueueSettings {
   readonly retentionMs?: number
   /** Absent when the queue sets nothing about flow control. */
   readonly flow?: QueueFlow
+  /** Over how many shards its new jobs are spread. Absent for one. */
+  readonly spread?: number
 }
 
 export interface QueueView {

@@ -24,6 +24,7 @@ export const PERMISSIONS = {
   listWorkers: ['read'],
   audit: ['read'],
   warnings: ['read'],
+  outbox: ['read'],
   events: ['read'],
   stats: ['read'],
   listQueues: ['read'],

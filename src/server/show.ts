@@ -7,6 +7,7 @@ import { formatFilter } from '../core/filter-format.js'
 import { queueLimitName } from '../core/flow/job-flow.js'
 import type { BreakerView, LimitView } from '../core/flow/views.js'
 import { type BulkView, type DeadGroup, isLiveAfter, type Overview } from '../core/operating.js'
+import type { OutboxHealth } from '../core/outbox.js'
 import type { JobView, WorkerView } from '../core/views.js'
 import { MASK, type MaskPlace, mask, secretPlaces } from './redact.js'
 import type * as flow from './schemas/flow.js'
@@ -32,6 +33,12 @@ type Shown<T> = unknown extends T
 export function showOverview({ queues, total, isExact, nowMs }: Overview, who: Who): Shown<queues.Overview> {
   const seen = queues.filter(({ name }) => maySee(who, name))
   return { queues: seen, total: who.queues === null ? total : seen.length, exact: isExact, now: new Date(nowMs) }
+}
+
+export function showOutbox(outbox: OutboxHealth | null): operating.Outbox | null {
+  if (outbox === null) return null
+  const { isReachable, isExact, ...figures } = outbox
+  return { ...figures, reachable: isReachable, exact: isExact }
 }
 
 /** A job with its secrets masked. Without the scope `read:payload`, the whole payload and result are masked. */

@@ -3,8 +3,11 @@
 import type { Client } from '../client/client.js'
 import type { Health } from '../client/look.js'
 import { HoldfastError } from '../core/errors.js'
+import type { OutboxHealth } from '../core/outbox.js'
 
 const HEALTH_MS = 30_000
+/** The figures of the outbox are looked at more often than the rest. */
+const OUTBOX_MS = 2_000
 const READY_MS = 500
 const PATIENCE_MS = 3_000
 /** No job has this id: reading it costs one index lookup and no row. */
@@ -31,18 +34,26 @@ export class StoreFacts {
   readonly #holdfast: Client
   /** The store's health; at most half a minute old. */
   readonly health: () => Promise<Health>
+  /** What waits in the outbox; null without one. At most two seconds old. */
+  readonly outbox: () => Promise<OutboxHealth | null>
   /** Resolves when the store answers in time. Concurrent calls share one query. */
   readonly ready: () => Promise<void>
 
   constructor(holdfast: Client, now: () => number) {
     this.#holdfast = holdfast
     this.health = remembered(() => holdfast.health(), { keptMs: HEALTH_MS, now })
+    this.outbox = remembered(() => this.#lookAtOutbox(), { keptMs: OUTBOX_MS, now })
     this.ready = remembered(() => this.#probe(), { keptMs: READY_MS, now, keepFailures: true })
   }
 
   /** The store's time in milliseconds, as far as it is known here. */
   async nowMs(): Promise<number> {
     return Date.now() + (await this.health()).clockOffsetMs
+  }
+
+  async #lookAtOutbox(): Promise<OutboxHealth | null> {
+    if ((await this.health()).outbox === undefined) return null
+    return (await this.#holdfast.health()).outbox ?? null
   }
 
   async #probe(): Promise<void> {

@@ -32,10 +32,10 @@ export function keeperPort(held: HeldJob, scope: RunScope): KeeperPort {
       return recalled
     },
     async keep(entry) {
-      if (!(await scope.keeping(held.queue).kept.keep(held, entry))) throw lost()
+      if (!(await scope.keeping(held).kept.keep(held, entry))) throw lost()
     },
     async write(offset, text) {
-      if (!(await scope.keeping(held.queue).output.write(held, offset, text))) throw lost()
+      if (!(await scope.keeping(held).output.write(held, offset, text))) throw lost()
     },
     endings: (ids) => scope.store.endings(ids),
     exists: async (id) => (await scope.store.get(id)) !== null,

@@ -2,6 +2,7 @@
 // away holds up no job of another. ◄── worker.ts · next: kept-writes.ts
 
 import type { Emit } from '../core/events.js'
+import type { Lease } from '../core/job.js'
 import type { JobStore } from '../core/job-store.js'
 import type { Ports } from '../core/ports.js'
 import { KeptWrites } from './kept-writes.js'
@@ -18,13 +19,13 @@ interface KeepingDeps {
   readonly emit: Emit
 }
 
-/** The writers for jobs of a queue. */
-export type KeepingOf = (queue: string) => Keeping
+/** The writers for a job. */
+export type KeepingOf = (job: Pick<Lease, 'queue' | 'id'>) => Keeping
 
 export function keepingOf(deps: KeepingDeps): KeepingOf {
   const byPart = new Map<number, Keeping>()
-  return (queue) => {
-    const part = deps.store.parts?.of(queue) ?? 0
+  return ({ queue, id }) => {
+    const part = deps.store.parts?.of(queue, id) ?? 0
     let keeping = byPart.get(part)
     if (keeping === undefined) {
       keeping = { kept: new KeptWrites(deps), output: new OutputWrites(deps) }

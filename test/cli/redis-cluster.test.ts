@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RedisCluster } from '../../lab/servers/redis-cluster.js'
 import { connect } from '../../src/connect.js'
 import type { Holdfast } from '../../src/holdfast.js'
+import { guessShard, SHARDS, shardOfName } from '../../src/stores/redis/tags.js'
 import { openRedisCluster } from '../support/redis-cluster.js'
 import { makeProject, type RunOptions, run, start } from './support.js'
 
@@ -50,6 +51,27 @@ describe('a worker on a Redis Cluster', () => {
     expect(await holdfast.wait(last.id, { timeout: '40s' })).toBe('done')
 
     expect((await holdfast.get(first.id))?.attempt).toBe(1)
+    process.kill(running.pid, 'SIGTERM')
+  })
+})
+
+describe('a queue that is spread', () => {
+  test('is set by a command, and its jobs keep their leases in every shard', { timeout: 60_000 }, async () => {
+    const set = await run(['queues', 'set', 'hot', '--spread', '16', '--create'], at)
+    const cwd = await makeProject({ 'jobs.js': JOBS })
+    const running = start(['worker', './jobs.js', '--queues', 'hot', '--visibility-timeout', '2s'], { ...at, cwd })
+    const home = shardOfName('hot', SHARDS)
+    const isAway = ({ id }: { readonly id: string }) => guessShard(id, SHARDS) !== home
+    const enqueue = () => holdfast.enqueue('blocking', {}, { queue: 'hot' })
+    // This process writes to each shard for a while.
+    await expect.poll(async () => isAway(await holdfast.enqueue('quick', {}, { queue: 'hot' }))).toBe(true)
+    const job = await enqueue()
+
+    expect(await holdfast.wait(job.id, { timeout: '40s' })).toBe('done')
+
+    expect((await holdfast.get(job.id))?.attempt).toBe(1)
+    expect(set.stderr).toContain('spread over 16 shards, in order within each')
+    expect((await run(['queues', 'show', 'hot'], at)).stdout).toMatch(/spread +over 16 shards/)
     process.kill(running.pid, 'SIGTERM')
   })
 })

@@ -100,6 +100,7 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
     await enqueue(server)
     return {}
   },
+  outbox: nothing,
   events: nothing,
   me: nothing,
   stats: async () => ({ query: 'queue=mail' }),

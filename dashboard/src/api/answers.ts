@@ -1,7 +1,7 @@
 // The answers that several pages share, each with how often it is refreshed.
 
 import { type Resource, useResource } from './resource.js'
-import type { Me, Overview, Schedule, Warning, Worker } from './types.js'
+import type { Me, Outbox, Overview, Schedule, Warning, Worker } from './types.js'
 
 /** All queues with their counts and rates. Events keep it fresh; polling is the fallback. */
 export function useOverview(): Resource<Overview> {
@@ -12,6 +12,14 @@ export function useWarnings(): readonly Warning[] | null {
   return (
     useResource<{ readonly warnings: readonly Warning[] }>('v1/warnings', { everyMs: 10_000 }).value?.warnings ?? null
   )
+}
+
+/** What waits in the outbox. Null where the store has none, or the user may not see it, or it is not known yet. */
+export function useOutbox(): Outbox | null {
+  const me = useMe()
+  const isWanted = me?.outbox === true && me.queues === null
+  const found = useResource<{ readonly outbox: Outbox | null }>(isWanted ? 'v1/outbox' : null, { everyMs: 5_000 })
+  return found.value?.outbox ?? null
 }
 
 /** The workers; with `everyMs` null they are read once. */

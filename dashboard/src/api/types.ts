@@ -33,6 +33,7 @@ export type {
   BulkBody,
   DryRun,
   Me,
+  Outbox,
   Schedule,
   SignInBody,
   Warning,

@@ -1,13 +1,17 @@
 // holdfast doctor: what durability the store really has, what is wrong with it, and how to fix it.
 
 import type { Command } from 'commander'
+import { checkWhole } from '../../core/check.js'
 import type { Duration } from '../../core/duration.js'
+import { given } from '../../core/given.js'
+import type { StoreHealth } from '../../core/operating.js'
 import { addExamples, type Cli } from '../command.js'
 import { type Check, checksOf, durabilityOf, type Level } from '../doctor/checks.js'
 import { describeFailover } from '../doctor/failover-checks.js'
 import type { Facts } from '../doctor/inspect.js'
+import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
-import { duration } from '../input/arguments.js'
+import { duration, wholeNumber } from '../input/arguments.js'
 import {
   addStoreOptions,
   atStore,
@@ -21,8 +25,12 @@ import {
 import { writeJson } from '../output/json.js'
 import { type Format, visible } from '../output/terminal.js'
 
+const REPLICAS_MAX = 100
+
 interface DoctorFlags extends StoreFlags {
   readonly horizonWarn?: Duration
+  readonly durability?: 'default' | 'replicated' | 'fsynced'
+  readonly replicas?: number
   readonly afterFailover?: boolean
 }
 
@@ -43,6 +51,16 @@ export function addDoctor(parent: Command, cli: Cli): void {
         duration,
       ),
     )
+    .addOption(
+      option('--durability <what>', 'on Redis: what your programs connect with, to judge the replicas by').choices([
+        'default',
+        'replicated',
+        'fsynced',
+      ]),
+    )
+    .addOption(
+      option('--replicas <number>', 'on Redis: how many replicas their writes wait for (default: 1)', wholeNumber),
+    )
     .option('--after-failover', 'say what the last failover may have lost, and what was said again')
     .action((flags: DoctorFlags) => doctor(cli, flags))
   addStoreOptions(command, { json: 'print { store, version, isDurable, durability, checks, isHealthy } as JSON' })
@@ -50,6 +68,7 @@ export function addDoctor(parent: Command, cli: Cli): void {
     ['holdfast doctor', 'before the first job that matters'],
     ['holdfast doctor --url postgres://app@db/shop --json', 'in a deployment'],
     ['holdfast doctor --after-failover', 'what may be missing'],
+    ['holdfast doctor --url redis://cache --durability replicated --replicas 2', 'are there enough replicas?'],
     [`holdfast doctor --json | jq -r '.checks[] | select(.level != "ok") | .fix[]'`, 'only what to run'],
   ])
 }
@@ -78,8 +97,10 @@ function sayFailover(cli: Cli, { json }: StoreFlags, { failover }: Facts): void 
   else for (const line of describeFailover(failover)) cli.stdout.line(line)
 }
 
-async function inspect(store: ChosenStore, flags: StoreFlags): Promise<Facts> {
+async function inspect(store: ChosenStore, flags: DoctorFlags): Promise<Facts> {
   if (/^(embedded|postgres(ql)?):/.test(store.url)) {
+    const [name] = Object.keys(given({ durability: flags.durability, replicas: flags.replicas }))
+    if (name !== undefined) throw new CliError(`--${name} is for a store on Redis, and this one is ${store.shown}`)
     const { inspectPostgres } = await import('../doctor/inspect.js')
     return inspectPostgres(store, flags)
   }
@@ -87,10 +108,18 @@ async function inspect(store: ChosenStore, flags: StoreFlags): Promise<Facts> {
   try {
     const health = await holdfast.health()
     const { clockOffsetMs } = health
-    return { migrations: null, health, clockOffsetMs, overview: null }
+    return { migrations: null, health: judgedBy(flags, health), clockOffsetMs, overview: null }
   } finally {
     await holdfast.close()
   }
+}
+
+/** As a program sees the server that connects with these. Doctor itself does not: without the replicas it could not open the store. */
+function judgedBy({ durability, replicas }: DoctorFlags, health: StoreHealth): StoreHealth {
+  if (health.redis === undefined || (durability === undefined && replicas === undefined)) return health
+  const asked = durability ?? 'replicated'
+  const replicasWanted = asked === 'default' ? 0 : checkWhole('--replicas', replicas ?? 1, 1, REPLICAS_MAX)
+  return { ...health, redis: { ...health.redis, durability: asked, replicasWanted } }
 }
 
 const MARKS: Readonly<Record<Level, readonly [mark: string, format: Format]>> = {

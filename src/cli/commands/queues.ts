@@ -127,7 +127,7 @@ function describe({ stdout }: Cli, queue: QueueOverview, { stats, workers, holds
   return [`${stdout.style('bold', visible(queue.name))}  ${state}`, ...factLines(stdout, facts, 12)]
 }
 
-function settingFacts({ limits, retentionMs, flow }: QueueSettings): readonly Fact[] {
+function settingFacts({ limits, retentionMs, flow, spread }: QueueSettings): readonly Fact[] {
   const { maxAttempts, timeoutMs, maxAgeMs, retry } = limits
   const span = (ms: number | null | undefined) => (ms === null ? 'unlimited' : ms === undefined ? null : spanText(ms))
   return [
@@ -136,6 +136,7 @@ function settingFacts({ limits, retentionMs, flow }: QueueSettings): readonly Fa
     ['max age', span(maxAgeMs)],
     ['retry', retry === undefined ? null : retryText(retry)],
     ['retention', span(retentionMs)],
+    ['spread', spread === undefined ? null : `over ${spread} shards, in order within each`],
     ...queueFlowFacts(flow),
   ]
 }
@@ -202,6 +203,7 @@ interface SetFlags extends ChangeFlags, QueueFlowFlags {
   readonly backoffCap?: Duration
   readonly jitter?: boolean
   readonly retention?: Duration
+  readonly spread?: number
   readonly unset?: readonly string[]
 }
 
@@ -231,6 +233,7 @@ function addSet(parent: Command, cli: Cli): void {
     .option('--backoff-cap <duration>', 'the longest wait', duration)
     .option('--no-jitter', 'wait exactly that long, without a random part')
     .option('--retention <duration>', 'how long finished jobs are kept at least', duration)
+    .option('--spread <shards>', 'in a Redis Cluster: over how many shards new jobs are spread, 1 to 16', wholeNumber)
     .option('--unset <setting>', `go back to the default of ${SETTINGS_TYPED}; may be repeated`, collect)
     .action((queue: string, flags: SetFlags) => set(cli, queue, flags))
   // Commander's default is true. Here undefined means that --no-jitter was not given.
@@ -254,7 +257,7 @@ async function set(cli: Cli, name: string, flags: SetFlags): Promise<void> {
     const known = (await holdfast.queues()).find((queue) => queue.name === name)
     const options = merge(known?.settings ?? { limits: {} }, flags, unset)
     const flow = mergeQueueFlow(known?.settings.flow, flags)
-    await holdfast.setQueue(name, { ...options, ...flow }, byOption(flags))
+    await holdfast.setQueue(name, { ...options, ...flow, ...given({ spread: flags.spread }) }, byOption(flags))
     const queue = (await holdfast.queues()).find((candidate) => candidate.name === name)
     if (flags.json === true) writeJson(cli, { queue })
     else cli.stderr.line(`queue ${name}: ${settingsText(queue!.settings)}`)

@@ -11,9 +11,12 @@ const SLOW_MS = 5
 const MESSAGES_WARN = 1_000
 
 /** One sentence: what a crash does to an accepted job. */
-export function redisDurability({ appendOnly, fsync, durability }: RedisHealth): string {
+export function redisDurability({ appendOnly, fsync, durability, replicasWanted }: RedisHealth): string {
   if (durability !== 'default') {
     const disk = durability === 'fsynced' ? ' and on their disks' : ''
+    if (replicasWanted > 1) {
+      return `An accepted job is on the server and on ${replicasWanted} replicas${disk}: it survives while one of them does.`
+    }
     return `An accepted job is on the server and on a replica${disk}: it survives the loss of either.`
   }
   if (!appendOnly) return 'An accepted job is lost when the server ends, unless a snapshot was taken meanwhile.'
@@ -27,6 +30,7 @@ export function redisChecks(redis: RedisHealth): readonly (readonly [name: strin
     ['role', checkRole(redis)],
     ['eviction', checkEviction(redis)],
     ['append-only file', checkAppendOnly(redis)],
+    ['disk', checkDisk(redis)],
     ['replicas', checkReplicas(redis)],
     ['memory', checkMemoryUse(redis)],
     ['round trip', checkRoundTrip(redis)],
@@ -67,15 +71,44 @@ function checkEviction({ evictionPolicy }: RedisHealth): Found {
 
 function checkAppendOnly({ appendOnly, lastAppendOk, fsync }: RedisHealth): Found {
   if (!appendOnly) return failed('off: accepted jobs are lost when the server ends', 'CONFIG SET appendonly yes')
-  if (!lastAppendOk) return failed('the last write to it failed: look at the disk and at the log of the server')
+  if (!lastAppendOk) {
+    const text =
+      'the last write to it failed, usually because its disk is full: every write is refused (MISCONF). Free some space, then rewrite the file, and restart the server only when aof_rewrite_in_progress is 0'
+    return failed(text, 'redis-cli BGREWRITEAOF', 'redis-cli INFO persistence')
+  }
   if (fsync === 'no') return warning('on, but never flushed by the server itself', 'CONFIG SET appendfsync everysec')
   return ok(`on, appendfsync ${fsync ?? 'not known: this user may not read it'}`)
 }
 
-function checkReplicas({ replicas, durability }: RedisHealth): Found {
-  if (replicas > 0) return ok(`${replicas} connected`)
-  if (durability === 'default') return warning('none: the loss of this machine loses every job')
-  return failed(`none, and durability "${durability}" waits for one: every write is refused`)
+/** Redis remembers that it refused writes, and not whether the file was rewritten since. */
+function checkDisk({ appendOnly, lastAppendOk, refusedForDisk }: RedisHealth): Found {
+  if (refusedForDisk === 0) return ok('no write was refused because of the disk')
+  const text = `${refusedForDisk} ${refusedForDisk === 1 ? 'call was' : 'calls were'} refused because the server could not write to its disk (MISCONF)`
+  // The check of the file has the rest.
+  if (appendOnly && !lastAppendOk) return failed(text)
+  if (!appendOnly) return warning(`${text}: see rdb_last_bgsave_status and its log`, 'redis-cli INFO persistence')
+  const why =
+    'Redis 7.0 may have left zeros in the append-only file then, and does not start from it. Rewrite it before the next restart, and reset the statistics, which ends this warning'
+  return warning(`${text}. ${why}`, 'redis-cli BGREWRITEAOF', 'redis-cli CONFIG RESETSTAT')
+}
+
+function checkReplicas({ replicas, replicasWanted, durability }: RedisHealth): Found {
+  if (durability === 'default') {
+    return replicas > 0 ? ok(`${replicas} connected`) : warning('none: the loss of this machine loses every job')
+  }
+  const wait = `durability "${durability}" waits for ${replicasWanted}`
+  if (replicas < replicasWanted) {
+    const fix = 'start the missing replicas, or connect with a smaller `replicas`'
+    return failed(`${replicas === 0 ? 'none' : replicas} connected, and ${wait}: every write is refused`, fix)
+  }
+  if (replicas === replicasWanted) {
+    return warning(
+      `${replicas} connected, and ${wait}: the loss of one stops all writes`,
+      'add a replica that is not waited for',
+    )
+  }
+  const spare = replicas - replicasWanted
+  return ok(`${replicas} connected, and ${wait}: writes go on while ${spare} ${spare === 1 ? 'is' : 'are'} away`)
 }
 
 function checkMemoryUse({ memoryBytes, memoryBytesMax }: RedisHealth): Found {

@@ -87,6 +87,24 @@ export function takeEarlyOptions(command: Command): void {
   for (let above = command.parent; above !== null; above = above.parent) {
     for (const option of above.options) takeOption(command, above, option)
   }
+  refuseOutboxElsewhere(command)
+}
+
+/** The variable may be set for all stores of an environment. An option that was typed is meant, and would do nothing. */
+function refuseOutboxElsewhere(command: Command): void {
+  if (command.getOptionValueSource('outbox') !== 'cli') return
+  const { url } = command.opts<StoreFlags>()
+  const named =
+    command.name() === 'dev' ? (url ?? 'embedded:') : chooseStore({ ...(url === undefined ? {} : { url }) }).url
+  if (isRedisUrl(named)) return
+  const kind = /^[a-z]+/.exec(named)?.[0] ?? 'other'
+  command.error(
+    `error: --outbox is for a store on Redis, and this one is ${kind}: PostgreSQL takes your transaction itself; leave it out, or give --url redis://…`,
+  )
+}
+
+function isRedisUrl(url: string): boolean {
+  return /^rediss?[+:]/.test(url)
 }
 
 function takeOption(command: Command, above: Command, option: Option): void {
@@ -134,7 +152,7 @@ export async function openStore(
   options: ConnectOptions = {},
 ): Promise<Holdfast> {
   // The variable may be set for all stores of an environment.
-  const outbox = /^rediss?[+:]/.test(store.url) ? flags.outbox : undefined
+  const outbox = isRedisUrl(store.url) ? flags.outbox : undefined
   return atStore(store, () => connect(store.url, { ...given({ schema: flags.schema, outbox }), ...options }))
 }
 

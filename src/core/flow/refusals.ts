@@ -21,6 +21,14 @@ export function limitOfQueue(name: string): HoldfastError {
   )
 }
 
+/** The error for a queue over several shards that should have flow control: each shard would keep it for itself. */
+export function spreadWithFlow(what: string): HoldfastError {
+  return new HoldfastError(
+    'invalid_option',
+    `a queue that is or was spread over shards can have no concurrency, rate, groups, maxDepth or aging of its own, ${what}: name a limit in its jobs (setLimit), which holds over all shards, or use another queue`,
+  )
+}
+
 /** The error for a limit nobody has set. */
 export function limitUnknown(what: string, limit: string): HoldfastError {
   return new HoldfastError(

@@ -6,7 +6,7 @@ import { isFor, STREAM_EVENTS, type StreamEvent } from '../live.js'
 import { Refusal } from '../problem.js'
 import { json, type Route, type RouteRequest, route } from '../route.js'
 import * as shapes from '../schemas/operating.js'
-import { showWorker } from '../show.js'
+import { showOutbox, showWorker } from '../show.js'
 import { can, chosenQueue, demandAllQueues, maySee } from '../who.js'
 
 async function metrics({ context: { settings }, who }: RouteRequest): Promise<Response> {
@@ -113,6 +113,15 @@ export const systemRoutes: readonly Route[] = [
       return json({ warnings: warnings.filter((warning) => isFor(warning, who)) })
     },
   }),
+  route('GET /v1/outbox', {
+    name: 'outbox',
+    summary: 'What waits in the outbox, and for how long',
+    answers: { 200: { description: 'The figures; null for a store without an outbox', schema: shapes.outbox } },
+    answer: async ({ context, who }) => {
+      demandAllQueues(who, 'the outbox')
+      return json({ outbox: showOutbox(await context.facts.outbox()) })
+    },
+  }),
   route('GET /v1/events', {
     name: 'events',
     summary: 'Changes as server-sent events: overview, warning, bulk, limits',
@@ -126,8 +135,9 @@ export const systemRoutes: readonly Route[] = [
     answers: { 200: { description: 'The caller', schema: shapes.me } },
     answer: async ({ context: { settings, facts }, who: { name, scopes, queues, via } }) => {
       const { environment, readOnly } = settings
-      const { kind } = await facts.health()
-      return json({ name, scopes, queues, via, environment, version: VERSION, store: kind, readOnly })
+      const { kind, outbox } = await facts.health()
+      const store = { store: kind, outbox: outbox !== undefined }
+      return json({ name, scopes, queues, via, environment, version: VERSION, ...store, readOnly })
     },
   }),
 ]

@@ -12,6 +12,7 @@ import {
   KEY_SCOPES,
   type KeyScope,
 } from '../../core/operating.js'
+import type { OutboxHealth } from '../../core/outbox.js'
 import type { ScheduleView } from '../../core/schedule.js'
 import type { WorkerJob, WorkerView } from '../../core/views.js'
 import { VIAS, type Who } from '../who.js'
@@ -312,6 +313,8 @@ export interface Me extends Pick<Who, 'name' | 'scopes' | 'queues' | 'via'> {
   readonly environment: { readonly name: string; readonly colour: string | null } | null
   readonly version: string
   readonly store: 'memory' | 'postgres' | 'redis'
+  /** Whether jobs of PostgreSQL transactions reach the store through an outbox. */
+  readonly outbox: boolean
   readonly readOnly: boolean
 }
 
@@ -323,7 +326,30 @@ export const me: z.ZodType<Me> = z.object({
   environment: z.object({ name: z.string(), colour: z.string().nullable() }).nullable(),
   version: z.string(),
   store: z.enum(['memory', 'postgres', 'redis']),
+  outbox: z.boolean(),
   readOnly: z.boolean(),
+})
+
+/** What waits in the outbox. With `reachable` false the other figures are not known. */
+export interface Outbox extends Omit<OutboxHealth, 'isReachable' | 'isExact'> {
+  readonly reachable: boolean
+  readonly exact: boolean
+}
+
+/** `outbox` is null for a store without one. */
+export const outbox: z.ZodType<{ readonly outbox: Outbox | null }> = z.object({
+  outbox: z
+    .object({
+      reachable: z.boolean(),
+      schema: z.string(),
+      waiting: whole,
+      exact: z.boolean(),
+      oldestMs: z.number(),
+      refused: whole,
+      roundTripMs: z.number(),
+    })
+    .meta({ id: 'Outbox' })
+    .nullable(),
 })
 
 export interface SignInBody {

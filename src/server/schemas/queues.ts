@@ -23,7 +23,7 @@ const depth = {
 export type QueueSettings = Wire<CoreSettings>
 
 const settings: z.ZodType<QueueSettings> = z
-  .object({ limits, retentionMs: z.number().optional(), flow: queueFlow.optional() })
+  .object({ limits, retentionMs: z.number().optional(), flow: queueFlow.optional(), spread: whole.optional() })
   .meta({ id: 'QueueSettings' })
 
 const queueShape = { name: z.string(), paused: z.boolean(), settings }
@@ -57,7 +57,7 @@ export const overview: z.ZodType<Overview> = z
   .meta({ id: 'Overview' })
 
 export const queueOptions: z.ZodType = z
-  .strictObject({ ...limitShape, retention: duration.optional(), ...queueFlowShape })
+  .strictObject({ ...limitShape, retention: duration.optional(), spread: whole.optional(), ...queueFlowShape })
   .meta({ id: 'QueueOptions', example: { maxAttempts: 5, concurrency: 50, groups: { concurrency: 2, rate: '10/s' } } })
 
 export const paused: z.ZodType<Pick<QueueView, 'name' | 'paused'>> = z.object({ name: z.string(), paused: z.boolean() })

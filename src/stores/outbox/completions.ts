@@ -7,6 +7,7 @@ import { type Lease, leaseName, leaseOf, type SettledJob } from '../../core/job.
 import type { JobStore, Queryable, SettleResult, Watch } from '../../core/job-store.js'
 import type { Database } from '../postgres/database.js'
 import { arrayOf, plainArrayOf, statement } from '../postgres/statement.js'
+import type { PartOf } from './rows.js'
 
 /** How long the answer that nobody writes completions is good. */
 const UNUSED_MS = 1_000
@@ -67,13 +68,13 @@ const FORGET = statement(
 
 export class Completions {
   readonly #db: Database
-  readonly #partOf: (queue: string) => number
+  readonly #partOf: PartOf
   #isUsed = false
   #askedMs = Number.NEGATIVE_INFINITY
   /** Leases that were completed in transactions of this process, which may have committed or not. */
   readonly #open = new Set<string>()
 
-  constructor(db: Database, partOf: (queue: string) => number) {
+  constructor(db: Database, partOf: PartOf) {
     this.#db = db
     this.#partOf = partOf
   }
@@ -99,7 +100,7 @@ export class Completions {
     const fences = plainArrayOf(held.map(({ fence }) => fence))
     if (held.length > 0) {
       await send(LOCK, [ids])
-      const parts = plainArrayOf(held.map(({ queue }) => this.#partOf(queue)))
+      const parts = plainArrayOf(held.map((job) => this.#partOf(job)))
       await send(WRITE, [ids, parts, fences, arrayOf(held.map((job) => JSON.stringify(job)))])
     }
     // Another run of the job may have completed it: then the row is that one's.

@@ -72,7 +72,7 @@ export async function outboxStore(store: RedisStore, url: string, options: Outbo
     db,
     bell,
     dispatcher: new Dispatcher({ db, store, keepMs, retentionMs: options.retentionMs, emit }),
-    completions: new Completions(db, (queue) => store.parts?.of(queue) ?? 0),
+    completions: new Completions(db, ({ queue, id }) => store.parts?.of(queue, id) ?? 0),
     reportTo: (to) => {
       events.emit = to
     },

@@ -20,15 +20,18 @@ SELECT new.id, new.part, new.job
     ON CONFLICT (id) DO NOTHING`,
 )
 
+/** Which part of the store a job is of. */
+export type PartOf = (job: Pick<NewJob, 'queue' | 'id'>) => number
+
 /** Writes jobs in the transaction of a caller. */
 export async function writeRows(
   db: Database,
   tx: Queryable,
   jobs: readonly NewJob[],
-  partOf: (queue: string) => number,
+  partOf: PartOf,
 ): Promise<readonly Enqueued[]> {
   const ids = plainArrayOf(jobs.map(({ id }) => id))
-  const parts = plainArrayOf(jobs.map(({ queue }) => partOf(queue)))
+  const parts = plainArrayOf(jobs.map(partOf))
   await db.through(tx)(WRITE, [ids, parts, arrayOf(jobs.map((job) => JSON.stringify(job)))])
   return jobs.map((job) => ({ id: job.id, created: true, state: stateToBe(job) }))
 }

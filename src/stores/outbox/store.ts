@@ -14,7 +14,7 @@ import { deleteEverywhere, deleteWith } from './deletes.js'
 import type { Dispatcher } from './dispatcher.js'
 import { Followed } from './followed.js'
 import { healthOf } from './health.js'
-import { cancelRows, findRows, viewOfRow, writeRows } from './rows.js'
+import { cancelRows, findRows, type PartOf, viewOfRow, writeRows } from './rows.js'
 
 interface OutboxParts {
   readonly store: RedisStore
@@ -30,7 +30,7 @@ interface OutboxParts {
 export function composeOutbox(parts: OutboxParts): Store {
   const { store, db, bell, dispatcher, completions } = parts
   const { epochOf: _, shardCount: __, shardOf: ___, aroundDeletes: ____, ...inner } = store
-  const partOf = (queue: string) => inner.parts?.of(queue) ?? 0
+  const partOf: PartOf = ({ queue, id }) => inner.parts?.of(queue, id) ?? 0
   const followed = new Followed(db)
   let emit: Emit = () => {}
   store.aroundDeletes((ids, by, act) => deleteWith(db, store, { ids, by, act }))

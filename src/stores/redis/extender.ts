@@ -5,6 +5,7 @@ import type { Extension } from '../../core/job-store.js'
 import { openNetwork } from './network.js'
 import { Redis, type RedisSettings } from './redis.js'
 import { ShardLeases } from './shards/leases.js'
+import { Shards } from './shards/shards.js'
 import { baseOf } from './tags.js'
 
 /** What the thread receives. */
@@ -26,6 +27,6 @@ export async function openExtender({ prefix, shards, ...settings }: ExtenderSett
       { route: network.route(shard), ...sharing },
     )
   })
-  const leases = new ShardLeases(all)
+  const leases = new ShardLeases(new Shards(all, 'extend'))
   return { extend: (held, leaseMs) => leases.extend(held, leaseMs), close: () => network.close() }
 }

@@ -9,7 +9,9 @@ export async function health(redis: Redis): Promise<StoreHealth> {
   const roundTripMs = performance.now() - startMs
   const { nowMs } = await redis.read('look', 'now', [])
   const fsync = await fsyncOf(redis)
-  const facts = factsOf(info, { fsync, durability: redis.settings.durability, roundTripMs })
+  const { durability, replicas } = redis.settings
+  const replicasWanted = durability === 'default' ? 0 : replicas
+  const facts = factsOf(info, { fsync, durability, replicasWanted, roundTripMs })
   return {
     kind: 'redis',
     version: versionOf(info),
@@ -38,14 +40,13 @@ async function fsyncOf(redis: Redis): Promise<string | null> {
 
 function factsOf(
   info: ReadonlyMap<string, string>,
-  { fsync, durability, roundTripMs }: Pick<RedisHealth, 'fsync' | 'durability' | 'roundTripMs'>,
+  asked: Pick<RedisHealth, 'fsync' | 'durability' | 'replicasWanted' | 'roundTripMs'>,
 ): RedisHealth {
   const number = (name: string) => Number(info.get(name) ?? 0)
   return {
     role: info.get('role') === 'slave' ? 'replica' : 'primary',
-    durability,
+    ...asked,
     appendOnly: info.get('aof_enabled') === '1',
-    fsync,
     lastAppendOk: (info.get('aof_last_write_status') ?? 'ok') === 'ok',
     replicas: number('connected_slaves'),
     replicationId: info.get('master_replid') ?? '',
@@ -54,6 +55,6 @@ function factsOf(
     evictionPolicy: info.get('maxmemory_policy') ?? 'unknown',
     connections: number('connected_clients'),
     upMs: number('uptime_in_seconds') * 1_000,
-    roundTripMs,
+    refusedForDisk: Number(/^count=(\d+)/.exec(info.get('errorstat_MISCONF') ?? '')?.[1] ?? 0),
   }
 }

@@ -80,7 +80,7 @@ export async function redisStore(url: string, options: RedisOptions = {}): Promi
     if (shards === 1) return composeStore({ redis: open(0, { onReport }), ...common })
     const parts = openShards(shards, (shard, sharing) => open(shard, { onReport, sharing }))
     await prepareShards(parts.all, preparation)
-    return composeShardedStore({ ...parts, ...common })
+    return await composeShardedStore({ ...parts, ...common })
   } catch (error) {
     await network.close()
     throw error

@@ -47,6 +47,7 @@ import { SCHEDULES } from './schedules.js'
 import { SERIES } from './series.js'
 import { SETTLE } from './settle.js'
 import { SIGNAL, SIGNAL_LUA } from './signal.js'
+import { SPREAD } from './spread.js'
 import { STANDING } from './standing.js'
 import { STATS } from './stats.js'
 import { UPDATE } from './update.js'
@@ -157,7 +158,7 @@ const OPERATIONS = [
     alone(FLOW_COUNTS),
     alone(FLOW_LOOKS),
   ],
-  ...[RIGHTS, SCHEDULES, DELETE, BULKS, AUDIT, alone(API_KEYS), WORKERS, SERIES, alone(PRUNE), EPOCH, OWED],
+  ...[RIGHTS, SCHEDULES, DELETE, BULKS, AUDIT, alone(API_KEYS), WORKERS, SERIES, alone(PRUNE), EPOCH, OWED, SPREAD],
 ]
 const BODY = [...SHARED, ...OPERATIONS].join('\n')
 const HASH = createHash('sha256').update(BODY).digest('hex').slice(0, 8)

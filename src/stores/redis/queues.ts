@@ -11,7 +11,7 @@ import type { Redis } from './redis.js'
  * pause, resume: ARGV queue, who. setQueue: ARGV queue, settings, who, settings of its own limit or ''. renew: ARGV queue; both answer '1' when
  *   all groups are under the new settings.
  * openQueues: ARGV who, most of theirs, most of all, names; answers 1, or 0 when there would be too many of theirs.
- * removeQueue: ARGV queue, who; answers with the word.
+ * removeQueue: ARGV queue, who, or '' without a line in the audit log; answers with the word.
  * queues: ARGV name to begin after, limit; answers with four values for each: name, paused, settings, created.
  */
 export const QUEUES: string = lua`
@@ -87,7 +87,7 @@ writes('removeQueue', { 'allow-oom' }, function(work, args)
   setScore(work, 'queues', name, false)
   held.remove(work, name)
   later(work, 'DEL', 'q:' .. name)
-  audit(work, by, 'remove queue', '', name, '')
+  if by ~= '' then audit(work, by, 'remove queue', '', name, '') end
   return 'removed'
 end)
 

@@ -8,6 +8,7 @@ import { Empty, Pending } from '../../parts/empty.js'
 import { Page } from '../../shell/page.js'
 import { chooseQueues } from '../queues/choose-queues.js'
 import { QueueTable } from '../queues/queue-table.js'
+import { OutboxPanel } from './outbox.js'
 import { Tiles } from './tiles.js'
 import { Warnings } from './warnings.js'
 
@@ -21,17 +22,21 @@ export function OverviewPage(): ReactNode {
       {overview.value === null ? (
         <Pending of={overview} rows={8} />
       ) : overview.value.queues.length === 0 ? (
-        <Empty
-          icon="queues"
-          title="No job has been enqueued yet"
-          command={`npx holdfast enqueue hello '{"name":"world"}'`}
-        >
-          Enqueue one from the shell, from your code, or with a POST to <code>/v1/jobs</code>. It appears here
-          immediately.
-        </Empty>
+        <>
+          <Empty
+            icon="queues"
+            title="No job has been enqueued yet"
+            command={`npx holdfast enqueue hello '{"name":"world"}'`}
+          >
+            Enqueue one from the shell, from your code, or with a POST to <code>/v1/jobs</code>. It appears here
+            immediately.
+          </Empty>
+          <OutboxPanel />
+        </>
       ) : (
         <>
           <Tiles overview={overview.value} />
+          <OutboxPanel />
           <div className="beside section-head">
             <h2>Activity</h2>
             <RangeSwitch />

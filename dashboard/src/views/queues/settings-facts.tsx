@@ -6,7 +6,7 @@ import { Facts, fact } from '../../parts/facts.js'
 import { writeDuration } from './durations.js'
 
 export function SettingsFacts({ settings }: { readonly settings: QueueSettings }): ReactNode {
-  const { limits, retentionMs } = settings
+  const { limits, retentionMs, spread } = settings
   const bound = (ms: number | null | undefined, fallback: string) =>
     ms === undefined ? <Default text={fallback} /> : ms === null ? 'none' : writeDuration(ms)
   return (
@@ -20,6 +20,7 @@ export function SettingsFacts({ settings }: { readonly settings: QueueSettings }
           limits.retry === undefined ? <Default text="exponential from 1s to 1h, jitter" /> : retryText(limits.retry),
         ),
         fact('Finished jobs kept', bound(retentionMs, 'as set on the server')),
+        spread === undefined ? null : fact('Spread', `over ${spread} shards, in order within each`),
       ]}
     />
   )

@@ -44,9 +44,10 @@ export class ShardEnqueue {
 
   async enqueue(jobs: readonly NewJob[], { claim }: Pick<EnqueueRequest, 'claim'>): Promise<readonly Enqueued[]> {
     if (jobs.length === 0) return []
+    await this.#shards.knowAll(jobs)
     await this.makeRoom(jobs.map(({ queue }) => queue))
-    const first = this.#shards.indexOf(jobs[0]!.queue)
-    const isOfOne = jobs.every(({ queue }) => this.#shards.indexOf(queue) === first)
+    const first = this.#shards.placeOf(jobs[0]!)
+    const isOfOne = jobs.every((job) => this.#shards.placeOf(job) === first)
     const answers = isOfOne ? await this.#writeOne(first, jobs, claim) : await this.#writeWhole(first, jobs)
     await this.#deliveries.settle()
     return this.#withNewStates(jobs, answers)
@@ -54,11 +55,12 @@ export class ShardEnqueue {
 
   /** Writes jobs that stand whole in the stream of a shard. May be repeated. */
   async finish(jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
-    const segments = segmentsOf(jobs, ({ queue }) => this.#shards.indexOf(queue))
+    await this.#shards.knowAll(jobs)
+    const segments = segmentsOf(jobs, (job) => this.#shards.placeOf(job))
     const mode = segments.length > 1 ? '1' : ''
     const answers: Enqueued[] = []
     for (const segment of segments) {
-      const indexOf = ({ queue }: NewJob) => this.#shards.indexOf(queue)
+      const indexOf = (job: NewJob) => this.#shards.placeOf(job)
       // All are linked before any is written: a parent that stands later in the call is not known yet.
       await Promise.all(
         [...grouped(segment, indexOf)].map(([index, places]) => {
@@ -72,15 +74,15 @@ export class ShardEnqueue {
       answers.push(...(await this.#shards.byShard(segment, indexOf, write)))
     }
     if (mode === '') return answers
-    const left = jobs.map((job) => jobArgs(job)).filter(([, , when]) => when !== '')
+    const left = jobs.filter((job) => jobArgs(job)[2] !== '')
     await this.#shards.byShard(
       left,
-      ([, queue]) => this.#shards.indexOf(queue!),
+      (job) => this.#shards.placeOf(job),
       async (redis, those) => {
         await redis.write(
           'enqueue',
           'judge',
-          those.map(([id]) => id!),
+          those.map(({ id }) => shortId(id)),
         )
         return those
       },
@@ -115,6 +117,8 @@ export class ShardEnqueue {
     const redis = this.#shards.all[index]!
     const unknownLimits = await this.#limits.unknown(jobs.flatMap(({ flow }) => flow?.limits ?? []))
     const how = { claim, mode, unknownLimits }
+    // Before the call: it is repeated in the same shard when its answer is lost.
+    this.#shards.met(jobs, index)
     const answers = await enqueue({ redis, queuesMax: this.#queuesMax }, jobs, how)
     if (this.#known.size > QUEUES_KNOWN_MAX) this.#known.clear()
     for (const { queue } of jobs) this.#known.add(queue)
@@ -153,7 +157,7 @@ export class ShardEnqueue {
     if (places.length === 0) return answers
     const letters = await this.#shards.byShard(
       places,
-      (place) => this.#shards.indexOf(jobs[place]!.queue),
+      (place) => this.#shards.placeOf(jobs[place]!),
       (redis, those) =>
         stateLetters(
           redis,

@@ -35,6 +35,7 @@ function worstOf(all: readonly RedisHealth[]): RedisHealth {
     lastAppendOk: all.every(({ lastAppendOk }) => lastAppendOk),
     fsync: leastFsync.fsync,
     replicas: Math.min(...all.map(({ replicas }) => replicas)),
+    refusedForDisk: all.reduce((sum, { refusedForDisk }) => sum + refusedForDisk, 0),
     evictionPolicy: (evicting ?? fullest).evictionPolicy,
     upMs: Math.min(...all.map(({ upMs }) => upMs)),
     roundTripMs: Math.max(...all.map(({ roundTripMs }) => roundTripMs)),

@@ -16,11 +16,11 @@ import type { ShardLeases } from './leases.js'
 import { isAway, patient, type Shards, stateLetters } from './shards.js'
 
 export function keepIn(shards: Shards, entries: readonly KeptOf[]): Promise<boolean[]> {
-  return shards.byShard(entries, ({ queue }) => shards.indexOf(queue), keep)
+  return shards.byShard(entries, (lease) => shards.shardOf(lease), keep)
 }
 
 export function writeIn(shards: Shards, writes: readonly OutputWrite[]): Promise<boolean[]> {
-  return shards.byShard(writes, ({ queue }) => shards.indexOf(queue), write)
+  return shards.byShard(writes, (lease) => shards.shardOf(lease), write)
 }
 
 export async function readFrom(
@@ -71,7 +71,7 @@ export async function settleIn(
     jobs.map(async (job) => {
       if (job.children === undefined) return
       try {
-        await patient(enqueueing.link(shards.indexOf(job.queue), job.children.ids))
+        await patient(enqueueing.link(shards.shardOf(job), job.children.ids))
       } catch (error) {
         if (!isAway(error)) throw error
         unlinked.add(job)
@@ -93,7 +93,7 @@ async function withNewStates(shards: Shards, results: readonly SettleResult[]): 
   if (blocked.length === 0) return results
   const letters = await shards.byShard(
     blocked,
-    ({ queue }) => shards.indexOf(queue),
+    (lease) => shards.shardOf(lease),
     (redis, those) =>
       stateLetters(
         redis,

@@ -25,6 +25,7 @@ export async function listShards(shards: Shards, request: ListRequest): Promise<
 
 /** A page of the jobs of all shards. */
 export async function findInShards(shards: Shards, request: ListRequest): Promise<FoundPage> {
+  await shards.fresh()
   return pageOf(await portionsOf(shards, request.filter), request)
 }
 
@@ -33,6 +34,7 @@ export async function countShards(
   filter: JobFilter,
   { max, signal }: { readonly max: number; readonly signal?: AbortSignal | undefined },
 ): Promise<CountResult> {
+  await shards.fresh()
   const counts = await Promise.all(
     shardsOf(shards, filter).map((redis) => countByQueue(redis, ofShard(shards, redis, filter))),
   )
@@ -46,14 +48,14 @@ export async function countShards(
 /** The shards that can have jobs for a filter. */
 function shardsOf(shards: Shards, { queues }: JobFilter): readonly Redis[] {
   if (queues === undefined || queues.some((name) => name.includes('*'))) return shards.all
-  return [...new Set(queues.map((name) => shards.of(name)))]
+  return [...new Set(queues.flatMap((name) => shards.partsOf(name)))].map((index) => shards.all[index]!)
 }
 
 /** The filter with only those of its queues that the shard has, where it names queues alone. */
 function ofShard(shards: Shards, redis: Redis, filter: JobFilter): JobFilter {
   const { queues } = filter
   if (queues === undefined || queues.some((name) => name.includes('*'))) return filter
-  return { ...filter, queues: queues.filter((name) => shards.of(name) === redis) }
+  return { ...filter, queues: queues.filter((name) => shards.partsOf(name).includes(shards.all.indexOf(redis))) }
 }
 
 async function portionsOf(shards: Shards, filter: JobFilter): Promise<NextPortion> {

@@ -1,17 +1,19 @@
 // What operators do and look at, over several shards. ◄── store.ts
 
-import { limitUnknown } from '../../../core/flow/refusals.js'
+import { limitUnknown, spreadWithFlow } from '../../../core/flow/refusals.js'
 import type { Overview, OverviewRequest, Rates, SeriesPoint, SeriesRequest, Standing } from '../../../core/operating.js'
 import type { ScheduleBound } from '../../../core/operator-store.js'
 import type { Schedule, ScheduleView } from '../../../core/schedule.js'
 import { SCHEDULES_MAX, tooManySchedules } from '../../../core/schedule-limit.js'
-import { ATTEMPTS_WINDOW, type Ending, type JobView, type QueueStats } from '../../../core/views.js'
+import { ATTEMPTS_WINDOW, type Ending, type JobView, type QueueSettings, type QueueStats } from '../../../core/views.js'
 import { endings } from '../endings.js'
 import { among, get } from '../get.js'
 import { overviewOf } from '../overview.js'
-import { allQueues, type KnownQueue, openQueues } from '../queues.js'
+import { allQueues, type KnownQueue, openQueues, pause, removeQueue, resume, setQueue } from '../queues.js'
+import type { Redis } from '../redis.js'
 import { schedules, setSchedule } from '../schedules.js'
 import { ratesOf, series } from '../series.js'
+import { mirror, noteSpread } from '../spread.js'
 import { standing } from '../standing.js'
 import { addDepths, attemptsOf, type CountedDepth, depthsOf, statsOf } from '../stats.js'
 import type { ShardEnqueue } from './enqueue.js'
@@ -46,7 +48,8 @@ export async function amongShards(
   ids: readonly string[],
   queues: readonly string[],
 ): Promise<readonly string[]> {
-  const own = [...new Set(queues.map((queue) => shards.of(queue)))]
+  await shards.fresh()
+  const own = [...new Set(queues.flatMap((queue) => partsOf(shards, queue)))]
   const found = new Set((await Promise.all(own.map((redis) => among(redis, ids, queues)))).flat())
   return ids.filter((id) => found.has(id))
 }
@@ -67,18 +70,112 @@ export async function standingFrom(shards: Shards, limits: ShardLimits, id: stri
   return { ...found, parents }
 }
 
+/** How often somebody may pause and resume a queue while it is spread. */
+const PAUSE_TRIES_MAX = 5
+
+/** Each queue once. Of one that is spread, what its home says. */
 export async function queuesOf(shards: Shards): Promise<KnownQueue[]> {
-  const found = await shards.each(allQueues)
-  return found.flat().sort((one, other) => (one.name < other.name ? -1 : 1))
+  await shards.fresh()
+  const byName = new Map<string, KnownQueue>()
+  await shards.each(async (redis, index) => {
+    for (const queue of await allQueues(redis)) {
+      if (!byName.has(queue.name) || shards.indexOf(queue.name) === index) byName.set(queue.name, queue)
+    }
+  })
+  return [...byName.values()].sort((one, other) => (one.name < other.name ? -1 : 1))
 }
 
-function depthsFrom(shards: Shards, names: readonly string[]): Promise<CountedDepth[]> {
-  return shards.byShard(names, (name) => shards.indexOf(name), depthsOf)
+async function depthsFrom(shards: Shards, names: readonly string[]): Promise<CountedDepth[]> {
+  const parts = names.flatMap((name, place) => shards.partsOf(name).map((index) => ({ name, place, index })))
+  const found = await shards.byShard(
+    parts,
+    ({ index }) => index,
+    (redis, those) =>
+      depthsOf(
+        redis,
+        those.map(({ name }) => name),
+      ),
+  )
+  const byQueue: CountedDepth[][] = names.map(() => [])
+  for (const [at, { place }] of parts.entries()) byQueue[place]!.push(found[at]!)
+  return byQueue.map((depths) => (depths.length === 1 ? depths[0]! : addDepths(depths)))
+}
+
+/** The connections to the shards of a queue. */
+const partsOf = (shards: Shards, queue: string) => shards.partsOf(queue).map((index) => shards.all[index]!)
+
+/** Where jobs of a queue may be, its home not included, as it is now. */
+async function othersOf(shards: Shards, queue: string): Promise<Redis[]> {
+  await shards.fresh(0)
+  return partsOf(shards, queue).filter((redis) => redis !== shards.of(queue))
+}
+
+/**
+ * Sets a queue. One that is spread is noted in the first shard before its first job is anywhere but at home, and no shard that it had is
+ * forgotten: what waits there is claimed like the rest.
+ */
+export async function setQueueIn(shards: Shards, queue: string, asked: QueueSettings, by: string): Promise<void> {
+  await shards.fresh(0)
+  const known = shards.spreadOf(queue)
+  const { spread = known?.current.length ?? 1, ...others } = asked
+  if ((spread > 1 || known !== undefined) && others.flow !== undefined) {
+    throw spreadWithFlow(`and "${queue}" has ${known?.all.length ?? spread} of them`)
+  }
+  const settings = spread === 1 ? others : { ...others, spread }
+  if (spread > 1 || known !== undefined) {
+    await noteSpread(shards.home, queue, shards.shardsFor(queue, spread))
+    await shards.refresh()
+  }
+  await setQueue(shards.of(queue), queue, settings, by)
+  const rest = partsOf(shards, queue).filter((redis) => redis !== shards.of(queue))
+  await Promise.all(rest.map((redis) => mirror(redis, queue, { settings })))
+  if (rest.length > 0) await mirrorPause(shards, queue, rest)
+}
+
+/** Copies the pause to shards that a queue has got, until nobody has changed it meanwhile. */
+async function mirrorPause(shards: Shards, queue: string, others: readonly Redis[]): Promise<void> {
+  let isCopied = false
+  for (let tries = 0; tries < PAUSE_TRIES_MAX; tries++) {
+    const home = (await allQueues(shards.of(queue))).find(({ name }) => name === queue)
+    if ((home?.paused ?? false) === isCopied) return
+    isCopied = !isCopied
+    await Promise.all(others.map((redis) => mirror(redis, queue, { paused: isCopied })))
+  }
+}
+
+/** At home first: who spreads the queue at the same moment copies what is there. */
+export async function pauseIn(shards: Shards, queue: string, by: string): Promise<void> {
+  await pause(shards.of(queue), queue, by)
+  const others = await othersOf(shards, queue)
+  await Promise.all(others.map((redis) => mirror(redis, queue, { paused: true })))
+}
+
+export async function resumeIn(shards: Shards, queue: string, by: string): Promise<void> {
+  await resume(shards.of(queue), queue, by)
+  const others = await othersOf(shards, queue)
+  await Promise.all(others.map((redis) => mirror(redis, queue, { paused: false })))
+}
+
+/** Which shards a queue had is never forgotten: another process may still write to one of them. */
+export async function removeQueueIn(
+  shards: Shards,
+  queue: string,
+  by: string,
+): Promise<'removed' | 'busy' | 'missing'> {
+  const others = await othersOf(shards, queue)
+  if (others.length === 0) return removeQueue(shards.of(queue), queue, by)
+  const { oldestAgeS: _, ...counts } = (await depthsFrom(shards, [queue]))[0]!
+  if (Object.values(counts).some((count) => count > 0)) return 'busy'
+  await noteSpread(shards.home, queue, [shards.indexOf(queue)])
+  await shards.refresh()
+  const answers = await Promise.all(others.map((redis) => removeQueue(redis, queue, '')))
+  return answers.includes('busy') ? 'busy' : removeQueue(shards.of(queue), queue, by)
 }
 
 export async function statsFrom(shards: Shards, queue: string | null): Promise<QueueStats> {
+  await shards.fresh()
   const names = queue === null ? (await queuesOf(shards)).map(({ name }) => name) : [queue]
-  const of = queue === null ? shards.all : [shards.of(queue)]
+  const of = queue === null ? shards.all : partsOf(shards, queue)
   const [depths, attempts] = await Promise.all([
     depthsFrom(shards, names),
     Promise.all(of.map((redis) => attemptsOf(redis, queue, ATTEMPTS_WINDOW))),
@@ -110,8 +207,9 @@ export function overviewFrom(shards: Shards, request: OverviewRequest): Promise<
   )
 }
 
-export function seriesFrom(shards: Shards, request: SeriesRequest): Promise<readonly SeriesPoint[]> {
-  return series(request.queue === null ? shards.all : [shards.of(request.queue)], request)
+export async function seriesFrom(shards: Shards, request: SeriesRequest): Promise<readonly SeriesPoint[]> {
+  await shards.fresh()
+  return series(request.queue === null ? shards.all : partsOf(shards, request.queue), request)
 }
 
 export async function openQueuesIn(

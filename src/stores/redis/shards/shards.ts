@@ -1,9 +1,21 @@
 // The shards of one store: which has what, and calls of several. ◄── store.ts · next: owed.ts
 
 import { HoldfastError, isHoldfastError } from '../../../core/errors.js'
+import type { NewJob } from '../../../core/job.js'
 import { shortId } from '../ids.js'
-import type { Redis } from '../redis.js'
-import { guessShard, shardOfName } from '../tags.js'
+import type { Purpose, Redis } from '../redis.js'
+import { readSpreads, type Spread, shardsFrom } from '../spread.js'
+import { guessShard, markId, shardOfName } from '../tags.js'
+
+/** How old what is known of spread queues may be. Then it is read again, and no call waits for that. */
+const SPREAD_MS = 1_000
+/** The same for an enqueue of an id that says a shard which its queue is not known to have. */
+const SPREAD_NOW_MS = 50
+/** For how long a first shard that did not answer is not asked by calls that would wait for it. */
+const AWAY_MS = 5_000
+/** A process writes new jobs of a spread queue to one shard for this long, then to the next: jobs that are enqueued together are mostly
+ *  written by one call. */
+const TURN_MS = 50
 
 /** Jobs whose shard is remembered because their id does not say it, and names of queues whose shard is. */
 const KNOWN_MAX = 50_000
@@ -13,9 +25,17 @@ export class Shards {
   /** Where jobs are whose ids say something else. A job never moves. */
   readonly #strays = new Map<string, number>()
   readonly #names = new Map<string, number>()
+  readonly #purpose: Purpose
+  #spreads: ReadonlyMap<string, Spread> = new Map()
+  #spreadsMs = Number.NEGATIVE_INFINITY
+  #reading: Promise<void> | null = null
+  #awayUntilMs = Number.NEGATIVE_INFINITY
+  readonly #turn = Math.floor(Math.random() * 16)
 
-  constructor(all: readonly Redis[]) {
+  /** `purpose`: whose connection reads which queues are spread. */
+  constructor(all: readonly Redis[], purpose: Purpose = 'look') {
     this.all = all
+    this.#purpose = purpose
   }
 
   /** The shard of what belongs to no queue: workers, API keys, bulk actions. */
@@ -35,6 +55,90 @@ export class Shards {
 
   of(name: string): Redis {
     return this.all[this.indexOf(name)]!
+  }
+
+  // ------------------------------------------------------------------ queues over several shards
+
+  /** Reads which queues are spread when that was not done lately. No caller waits: what is known is at most some seconds old. */
+  touch(): void {
+    if (this.#reading === null && performance.now() - this.#spreadsMs > SPREAD_MS) void this.refresh().catch(() => {})
+  }
+
+  /** As touch, and waits for the answer. While the first shard is away nobody can change what is known, so that it holds. */
+  async fresh(maxAgeMs: number = SPREAD_MS): Promise<void> {
+    const nowMs = performance.now()
+    if (this.all.length === 1 || nowMs - this.#spreadsMs <= maxAgeMs || nowMs < this.#awayUntilMs) return
+    await patient(this.refresh()).catch(() => {
+      this.#awayUntilMs = performance.now() + AWAY_MS
+    })
+  }
+
+  /** Reads which queues are spread, now. Callers at the same moment share one look that began after all of them have called. */
+  async refresh(): Promise<void> {
+    if (this.#reading !== null) await this.#reading.catch(() => {})
+    this.#reading ??= this.#readSpreads().finally(() => {
+      this.#reading = null
+    })
+    await this.#reading
+  }
+
+  async #readSpreads(): Promise<void> {
+    // Before the answer: a first shard that is away is not asked by each call.
+    this.#spreadsMs = performance.now()
+    this.#spreads = await readSpreads(this.home, this.#purpose)
+  }
+
+  /** All shards that may have jobs of a queue, its home first. */
+  partsOf(queue: string): readonly number[] {
+    return this.#spreads.get(queue)?.all ?? [this.indexOf(queue)]
+  }
+
+  /** The shards of a queue that is spread, or was. */
+  spreadOf(queue: string): Spread | undefined {
+    return this.#spreads.get(queue)
+  }
+
+  /** The shards that new jobs of a queue go to when it has so many. */
+  shardsFor(queue: string, count: number): readonly number[] {
+    return shardsFrom(this.indexOf(queue), count, this.all.length)
+  }
+
+  /** The id of a new job, with its shard. A job with a key or a group is at the home of its queue: there they are exact. */
+  mark(id: string, queue: string, isFree: boolean): string {
+    const current = isFree ? this.#spreads.get(queue)?.current : undefined
+    if (current === undefined) return markId(id, this.indexOf(queue))
+    const turn = this.#turn + Math.floor(performance.now() / TURN_MS)
+    return markId(id, current[turn % current.length]!)
+  }
+
+  /** The shard of a job that is to be written. What the id says counts: it is the same when the call is repeated. */
+  placeOf(job: Pick<NewJob, 'id' | 'queue' | 'idempotencyKey' | 'flow'>): number {
+    return isFree(job) ? this.shardOf(job) : this.indexOf(job.queue)
+  }
+
+  /** The shard of a job that somebody has. */
+  shardOf({ id, queue }: { readonly id: string; readonly queue: string }): number {
+    if (!this.#spreads.has(queue)) return this.indexOf(queue)
+    return this.#strays.get(id) ?? this.#said(queue, id)
+  }
+
+  #said(queue: string, id: string): number {
+    const home = this.indexOf(queue)
+    const parts = this.#spreads.get(queue)?.all
+    if (parts === undefined) return home
+    const digit = guessShard(id, this.all.length)
+    return parts.includes(digit) ? digit : home
+  }
+
+  /** Looks again before jobs are written whose ids say shards that their queues are not known to have: another process may know more. */
+  async knowAll(jobs: readonly NewJob[]): Promise<void> {
+    const isOdd = (job: NewJob) => isFree(job) && guessShard(job.id, this.all.length) !== this.#said(job.queue, job.id)
+    if (jobs.some(isOdd)) await this.fresh(SPREAD_NOW_MS)
+  }
+
+  /** Notes where jobs were found. It is kept only where their ids say something else. */
+  met(jobs: readonly { readonly id: string }[], index: number): void {
+    for (const { id } of jobs) if (this.guess(id) !== index) remember(this.#strays, id, index)
   }
 
   /** Asks every shard. */
@@ -124,6 +228,11 @@ export class Shards {
     for (const [id, index] of found) remember(this.#strays, id, index)
     return found
   }
+}
+
+/** Whether a job may be in any shard of its queue: nothing about it must be compared with other jobs. */
+function isFree({ idempotencyKey, flow }: Pick<NewJob, 'idempotencyKey' | 'flow'>): boolean {
+  return idempotencyKey === null && (flow?.group ?? null) === null
 }
 
 /** The letters of the states of jobs; '' for those that are not in this shard. */

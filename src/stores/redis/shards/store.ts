@@ -18,13 +18,12 @@ import { Epochs, epochOf } from '../epochs.js'
 import { neighbours } from '../flow-looks.js'
 import { groups, pauseGroup, resumeGroup, setGroup } from '../groups.js'
 import { recall } from '../kept.js'
-import { pause, removeQueue, resume, setQueue } from '../queues.js'
 import type { Redis, Sharing } from '../redis.js'
 import { discard, requeue } from '../requeue.js'
 import { pauseSchedule, removeSchedule, resumeSchedule } from '../schedules.js'
 import { tally } from '../series.js'
 import { checkBatch, type RedisStore, refuseTx, type StoreParts } from '../store.js'
-import { guessShard, markId } from '../tags.js'
+import { guessShard } from '../tags.js'
 import { update } from '../update.js'
 import { beat, leave, workers } from '../workers.js'
 import { Deliveries } from './deliveries.js'
@@ -41,9 +40,13 @@ import {
   getFrom,
   openQueuesIn,
   overviewFrom,
+  pauseIn,
   queuesOf,
+  removeQueueIn,
+  resumeIn,
   schedulesOf,
   seriesFrom,
+  setQueueIn,
   setScheduleIn,
   standingFrom,
   statsFrom,
@@ -78,9 +81,10 @@ export function openShards(count: number, open: (shard: number, sharing: Sharing
 }
 
 /** Puts the operations together. */
-export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardParts): RedisStore {
+export async function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardParts): Promise<RedisStore> {
   const { all, deliveries, wakeUps, extender, queuesMax, close } = parts
   const shards = new Shards(all)
+  await shards.refresh()
   const { home } = shards
   const limits = new ShardLimits(shards, deliveries)
   const enqueueing = new ShardEnqueue({ shards, deliveries, limits, queuesMax })
@@ -104,8 +108,12 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
       deleting.around = around
     },
     parts: {
-      of: (queue) => shards.indexOf(queue),
-      mark: (id, queue) => markId(id, shards.indexOf(queue)),
+      count: all.length,
+      of: (queue, id) => (id === undefined ? shards.indexOf(queue) : shards.shardOf({ id, queue })),
+      mark(id, queue, isFree = false) {
+        shards.touch()
+        return shards.mark(id, queue, isFree)
+      },
     },
 
     async enqueue(jobs, { tx, claim } = {}) {
@@ -169,16 +177,16 @@ export function composeShardedStore(parts: Omit<StoreParts, 'redis'> & ShardPart
       const call = async (redis: Redis) => [await update(redis, id, changes, by)]
       return (await shards.byId([id], call, isMissing))[0]!
     },
-    pause: (queue, by) => pause(shards.of(queue), queue, by),
-    resume: (queue, by) => resume(shards.of(queue), queue, by),
-    setQueue: (queue, settings, by) => setQueue(shards.of(queue), queue, settings, by),
+    pause: (queue, by) => pauseIn(shards, queue, by),
+    resume: (queue, by) => resumeIn(shards, queue, by),
+    setQueue: (queue, settings, by) => setQueueIn(shards, queue, settings, by),
     async queues() {
       return (await queuesOf(shards)).map(({ name, paused, settings }) => ({ name, paused, settings }))
     },
     openQueues: (names, options) => openQueuesIn({ shards, enqueueing, queuesMax }, names, options),
-    removeQueue: (name, by) => removeQueue(shards.of(name), name, by),
+    removeQueue: (name, by) => removeQueueIn(shards, name, by),
 
-    recall: (lease) => recall(shards.of(lease.queue), lease),
+    recall: (lease) => recall(all[shards.shardOf(lease)]!, lease),
     async keep(entries) {
       checkBatch('keep', entries)
       return keepIn(shards, entries)

@@ -139,8 +139,10 @@ export class ShardUpkeep {
 
   async expired(limit: number): Promise<Expired> {
     const { shards, epochs } = this.#deps
-    const found = await shards.reachable(async (redis) => {
+    shards.touch()
+    const found = await shards.reachable(async (redis, index) => {
       const leases = await expiredLeases(redis, limit)
+      shards.met(leases.jobs, index)
       return { ...leases, upMs: await epochs.upMs(redis, leases.nowMs) }
     })
     const jobs = found
