@@ -8,7 +8,7 @@ import type { EnqueueManyOptions, EnqueueTogetherOptions, EntryOptions } from '.
 import type { EnqueueOptions } from './client/enqueue-options.js'
 import { Events } from './client/events.js'
 import type { JobHandle } from './client/job-handle.js'
-import { checkMiddleware, type EnqueueCall, enqueueThrough, type Middleware, runThrough } from './client/middleware.js'
+import { type EnqueueCall, enqueueThrough, type Middleware } from './client/middleware.js'
 import type { JobTarget } from './client/prepare.js'
 import { StoreTime } from './client/store-time.js'
 import { Tally } from './client/tally.js'
@@ -29,6 +29,7 @@ import { type HostOptions, refuseInChild, resolveHostOptions, splitHostOptions }
 import { systemPorts } from './system-ports.js'
 import { Upkeep, type UpkeepOptions } from './upkeep/upkeep.js'
 import { VERSION } from './version.js'
+import { checkMiddleware, runThrough } from './worker/middleware.js'
 import { resolveWorkerOptions, type WorkerOptions } from './worker/options.js'
 import { Worker } from './worker/worker.js'
 
@@ -193,7 +194,7 @@ export class Holdfast extends Client {
   }
 
   /** Puts code around every enqueue of this connection, and around every run of the workers it makes from now on. The first one is outermost.
-   *  Handlers in child processes and batch handlers run without. */
+   *  Batch handlers run without. Handlers in children run in the `middleware` that their module exports: without one `start()` raises. */
   use(middleware: Middleware): this {
     this.#middlewares = [...this.#middlewares, checkMiddleware(middleware)]
     // Own properties before the methods: a connection without middleware does not even look for it.
@@ -245,7 +246,8 @@ export class Holdfast extends Client {
     refuseInChild()
     const { name, ports, tracer } = this.#settings
     const [hostOptions, workerOptions] = splitHostOptions(options)
-    const hosted = resolveHostOptions(hostOptions, resolveWorkerOptions(workerOptions))
+    const hasRunMiddleware = this.#middlewares.some(({ run }) => run !== undefined)
+    const hosted = resolveHostOptions(hostOptions, { ...resolveWorkerOptions(workerOptions), hasRunMiddleware })
     const worker = new Worker(
       {
         store: this.#store,

@@ -5,9 +5,10 @@ import { isMainThread, parentPort, Worker as Thread, workerData } from 'node:wor
 import type { Handler } from '../core/definition.js'
 import { HoldfastError } from '../core/errors.js'
 import { attributeUncaught } from '../worker/current-job.js'
+import { checkMiddleware, runThrough } from '../worker/middleware.js'
 import { resolveHandlers } from '../worker/options.js'
 import { ChildRun } from './child-run.js'
-import { handlersOf, loadModule } from './load-module.js'
+import { handlersOf, loadModule, middlewareOf } from './load-module.js'
 import { markChild } from './options.js'
 import { type ChildSetup, enclosed, type FromChild, MEMORY_SIGNAL, sendError, type ToChild } from './protocol.js'
 
@@ -82,13 +83,29 @@ function leave(): void {
   process.kill(-process.pid, 'SIGKILL')
 }
 
-async function loadHandlers(): Promise<ReadonlyMap<string, Handler>> {
-  const handlers = handlersOf(await loadModule(new URL(setup.module)))
-  if (handlers !== null) return resolveHandlers(handlers)
-  throw new HoldfastError(
-    'module_failed',
-    `${setup.module} exports no handlers: export a list, as in export const handlers = [sendEmail.handle(async (payload, ctx) => { … })]`,
-  )
+interface Loaded {
+  readonly handlers: ReadonlyMap<string, Handler>
+  readonly hasMiddleware: boolean
+}
+
+/** The handlers of the module, each inside of what the module puts around runs. */
+async function loadHandlers(): Promise<Loaded> {
+  const loaded = await loadModule(new URL(setup.module))
+  const list = handlersOf(loaded)
+  if (list === null) {
+    throw new HoldfastError(
+      'module_failed',
+      `${setup.module} exports no handlers: export a list, as in export const handlers = [sendEmail.handle(async (payload, ctx) => { … })]`,
+    )
+  }
+  const handlers = resolveHandlers(list)
+  const middleware = middlewareOf(loaded)
+  if (middleware === null) return { handlers, hasMiddleware: false }
+  const around = middleware.map((one) => checkMiddleware(one as object, `middleware of ${setup.module}`))
+  return {
+    handlers: new Map([...handlers].map(([type, handler]) => [type, runThrough(around, handler)])),
+    hasMiddleware: true,
+  }
 }
 
 function onUncaught(error: unknown): void {
@@ -102,7 +119,7 @@ watchParent()
 process.on('uncaughtException', onUncaught)
 process.on('unhandledRejection', onUncaught)
 try {
-  const handlers = await loadHandlers()
+  const { handlers, hasMiddleware } = await loadHandlers()
   const running = new ChildRun(handlers, send)
   run = running
   const receive = (message: ToChild) => running.receive(message)
@@ -113,7 +130,7 @@ try {
   } else process.on('message', receive)
   const tellAlive = () => send({ kind: 'alive', rssBytes: isMainThread ? process.memoryUsage.rss() : 0 })
   setInterval(tellAlive, ALIVE_MS).unref()
-  send({ kind: 'ready', types: [...handlers.keys()] })
+  send({ kind: 'ready', types: [...handlers.keys()], hasMiddleware })
 } catch (error) {
   fail(error)
 }

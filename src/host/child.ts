@@ -228,7 +228,7 @@ export class Child {
   #take(message: FromChild): void {
     switch (message.kind) {
       case 'ready':
-        this.#ready(message.types)
+        this.#ready(message)
         return
       case 'failed':
         this.failure = readError(message.error)
@@ -264,16 +264,25 @@ export class Child {
     this.kill('stuck')
   }
 
-  #ready(types: readonly string[]): void {
-    const { settings, isolate } = this.#deps
-    const missing = [...settings.isolated].find(([type, kind]) => kind === isolate && !types.includes(type))
-    if (missing !== undefined) {
-      this.failure = new HoldfastError('module_failed', `${settings.module.href} has no handler for "${missing[0]}"`)
+  #ready(loaded: Extract<FromChild, { kind: 'ready' }>): void {
+    const problem = this.#problemOf(loaded)
+    if (problem !== null) {
+      this.failure = new HoldfastError('module_failed', problem)
       this.kill('load')
       return
     }
     this.isReady = true
     this.#deps.onReady(this)
+  }
+
+  /** Why a module that loads cannot serve. */
+  #problemOf({ types, hasMiddleware }: Extract<FromChild, { kind: 'ready' }>): string | null {
+    const { settings, isolate } = this.#deps
+    const { href } = settings.module
+    const missing = [...settings.isolated].find(([type, kind]) => kind === isolate && !types.includes(type))
+    if (missing !== undefined) return `${href} has no handler for "${missing[0]}"`
+    if (hasMiddleware || !settings.hasRunMiddleware) return null
+    return `it exports no middleware, and what use({ run }) was given is a function of the worker's process, which cannot be sent to a child: export the same from ${href}, as in export const middleware = [{ run: async (ctx, next) => next() }], or an empty list where none is wanted`
   }
 
   #began(seq: number): void {

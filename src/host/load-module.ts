@@ -19,6 +19,14 @@ export function handlersOf(exports: Readonly<Record<string, unknown>>): readonly
   return Array.isArray(handlers) && handlers.length > 0 ? handlers : null
 }
 
+/** The middleware of a module, as a list: what it exports as `middleware`, one or several; null when it exports none. None of it is checked. */
+export function middlewareOf(exports: Readonly<Record<string, unknown>>): readonly unknown[] | null {
+  const inside = exports.default as { middleware?: unknown } | null | undefined
+  const middleware = exports.middleware ?? inside?.middleware
+  if (middleware === undefined) return null
+  return Array.isArray(middleware) ? middleware : [middleware]
+}
+
 /**
  * Has Node understand TypeScript through the project's own tsx, where it has one: it knows all of the language. Without,
  * a Node that strips types by itself loads most modules, and another says that it cannot.

@@ -15,8 +15,8 @@ export interface HostOptions {
    *  processor cores, at most `concurrency`. Jobs are spread evenly, so each child runs up to `concurrency` ÷ `processes` concurrently. 0 runs
    *  every handler in this thread, whatever its definition says: for tests. */
   readonly processes?: number
-  /** The module that children load their handlers from, as a file: URL or a path. Its `handlers`, or its default export, is the list. Give it
-   *  where a handler runs in a child: a function cannot be sent there. */
+  /** The module that children load their handlers from, as a file: URL or a path. Its `handlers`, or its default export, is the list; its
+   *  `middleware`, one or a list, is around their runs. Give it where a handler runs in a child: a function cannot be sent there. */
   readonly module?: URL | string
   /** The memory of one child in MiB, from 32. Default 512; null for no limit. Its heap is limited to this. A child that holds more in all is
    *  replaced when its jobs have ended; one that holds twice as much is ended. */
@@ -36,6 +36,8 @@ export interface HostSettings {
   readonly memoryBytes: number | null
   readonly jobsMax: number | null
   readonly leaseMs: number
+  /** Whether the worker's own process has middleware around its runs: the module of its children must say what is around theirs. */
+  readonly hasRunMiddleware: boolean
 }
 
 const PROCESSES_MAX = 64
@@ -56,6 +58,7 @@ interface HostedWorker {
   readonly handlers: ReadonlyMap<string, Handler>
   readonly concurrency: number
   readonly leaseMs: number
+  readonly hasRunMiddleware?: boolean
 }
 
 /** Checks the options and fills in what is left out. Null when every handler runs in the worker's own thread. */
@@ -83,6 +86,7 @@ export function resolveHostOptions(options: HostOptions, worker: HostedWorker): 
     memoryBytes: childMemory === null ? null : childMemory * MIB,
     jobsMax: childJobs,
     leaseMs: worker.leaseMs,
+    hasRunMiddleware: worker.hasRunMiddleware === true,
   }
 }
 

@@ -54,7 +54,8 @@ export type ToChild =
   | { readonly kind: 'told'; readonly ask: number; readonly value: unknown; readonly error: SentError | null }
 
 export type FromChild =
-  | { readonly kind: 'ready'; readonly types: readonly string[] }
+  /** `hasMiddleware` where its module exports `middleware`, be it an empty list. */
+  | { readonly kind: 'ready'; readonly types: readonly string[]; readonly hasMiddleware: boolean }
   /** It cannot go on: its module does not load, or an error was caught by nobody and belongs to no job. It exits after this. */
   | { readonly kind: 'failed'; readonly error: SentError }
   /** Every job up to this one has been read, and its handler is called now. */

@@ -75,6 +75,14 @@ describe('the module', () => {
       says: 'type "twice" has two handlers',
     },
     {
+      what: 'whose middleware is none',
+      text: `import { defineJob } from 'holdfast'
+        export const middleware = [{ run: 'around' }]
+        export const handlers = [defineJob('quick').handle(() => 1)]`,
+      code: 2,
+      says: 'jobs.js: run must be a function, got "around"',
+    },
+    {
       what: 'that throws',
       text: 'throw new TypeError("no such setting")',
       code: 1,
@@ -102,6 +110,28 @@ describe('the module', () => {
     ]
 
     for (const running of both) await running.line(/^worker \S+: 1 type in default, 10 slots/)
+  })
+
+  test('may export middleware, which is around the runs in the worker and in its children', async () => {
+    const queue = `q${randomBytes(4).toString('hex')}`
+    const cwd = await makeProject({
+      'jobs.js': `import { defineJob } from 'holdfast'
+        const queue = '${queue}'
+        export const middleware = { run: async (ctx, next) => [process.pid, await next()] }
+        export const handlers = [
+          defineJob('here', { queue }).handle(() => process.pid),
+          defineJob('apart', { queue, isolate: 'process' }).handle(() => process.pid),
+        ]`,
+    })
+    await start(['worker', './jobs.js', ...PRETTY], { ...at, cwd }).line(/^worker \S+: 2 types/)
+
+    const handles = await Promise.all(['here', 'apart'].map((type) => holdfast.enqueue(type, null, { queue })))
+    const results = await Promise.all(handles.map((handle) => handle.wait({ timeout: '20s' })))
+
+    const [here, apart] = results as [number, number][]
+    expect(here![0]).toBe(here![1])
+    expect(apart![0]).toBe(apart![1])
+    expect(apart![0]).not.toBe(here![0])
   })
 
   const TYPED = `import { defineJob } from 'holdfast'

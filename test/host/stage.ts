@@ -16,6 +16,8 @@ export interface HostConfig {
   /** The types it has handlers for. Default: all. */
   readonly types?: readonly string[]
   readonly module?: string
+  /** Whether the worker's process has middleware around its runs. */
+  readonly use?: boolean
   readonly env?: Readonly<Record<string, string>>
 }
 

@@ -24,7 +24,7 @@ import {
   wholeNumber,
 } from '../input/arguments.js'
 import { addStoreOptions, chooseStore, environmentOptions, openStore, type StoreFlags } from '../input/connection.js'
-import { loadHandlers } from '../input/handler-module.js'
+import { loadHandlerModule } from '../input/handler-module.js'
 import { Lifetime } from '../lifetime.js'
 import { addLogOptions, type Log, type LogFlags, openLog } from '../output/log.js'
 import { atPort } from '../serving.js'
@@ -48,7 +48,7 @@ export function addWorker(parent: Command, cli: Cli): void {
     .command('worker')
     .summary('run the handlers of a module')
     .description(
-      'Runs jobs with the handlers of a module: its default export, or its `handlers`, is the list. ' +
+      'Runs jobs with the handlers of a module: its default export, or its `handlers`, is the list. Its `middleware` is put around enqueues and runs. ' +
         'SIGTERM or Ctrl-C stops it: it claims no more, lets running jobs finish for the drain time, releases the others ' +
         'without counting their attempt, and exits with 0. A second signal exits immediately, with 143 or 130.',
     )
@@ -91,7 +91,7 @@ function addWorkerOptions(command: Command): void {
 
 async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void> {
   const lifetime = new Lifetime(cli, { signals: ['SIGINT', 'SIGTERM'], onUncaught: attributeUncaught })
-  const handlers = await loadHandlers(module)
+  const { handlers, middleware } = await loadHandlerModule(module)
   // Before the store is opened: a wrong option should not need a connection to be reported.
   const settings = resolveWorkerOptions(readOptions(flags, handlers))
   const { queues, concurrency } = settings
@@ -104,6 +104,7 @@ async function work(cli: Cli, module: string, flags: WorkerFlags): Promise<void>
   const holdfast = await openStore(store, flags, log.connectOptions)
   try {
     holdfast.on(logEvents(log))
+    for (const around of middleware) holdfast.use(around)
     const metrics = await openMetrics(holdfast, flags, { queues, types })
     const worker = holdfast.worker({ ...readOptions(flags, log.watch(handlers)), ...hostOptions })
     await worker.start()

@@ -3,14 +3,24 @@
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { Middleware } from '../../client/middleware.js'
 import type { Handler } from '../../core/definition.js'
 import { show } from '../../core/errors.js'
-import { handlersOf, loadModule } from '../../host/load-module.js'
+import { handlersOf, loadModule, middlewareOf } from '../../host/load-module.js'
+import { checkMiddleware } from '../../worker/middleware.js'
 import { CliError } from '../errors.js'
 import { EXIT } from '../exit-codes.js'
 
-/** The handlers of a module: its `handlers`, or its default export. The worker checks each of them. */
-export async function loadHandlers(path: string): Promise<readonly Handler[]> {
+/** What a worker runs. */
+export interface HandlerModule {
+  /** Its `handlers`, or its default export. The worker checks each of them. */
+  readonly handlers: readonly Handler[]
+  /** Its `middleware`, as a list; empty when it exports none. */
+  readonly middleware: readonly Middleware[]
+}
+
+/** Loads a module and reads its exports. */
+export async function loadHandlerModule(path: string): Promise<HandlerModule> {
   const file = resolve(path)
   if (!existsSync(file) || statSync(file).isDirectory()) {
     throw new CliError(`there is no module ${file}`, {
@@ -20,7 +30,12 @@ export async function loadHandlers(path: string): Promise<readonly Handler[]> {
   }
   const loaded = await load(file)
   const handlers = handlersOf(loaded)
-  if (handlers !== null) return handlers as readonly Handler[]
+  if (handlers !== null) {
+    const middleware = (middlewareOf(loaded) ?? []).map((one) =>
+      checkMiddleware(one as Middleware, `middleware of ${file}`),
+    )
+    return { handlers: handlers as readonly Handler[], middleware }
+  }
   const found = Object.keys(loaded).map((name) => `${name}: ${show(loaded[name])}`)
   throw new CliError(`${file} has no handlers: it exports ${found.length === 0 ? 'nothing' : found.join(', ')}`, {
     hint: 'export a list, as in: export const handlers = [sendEmail.handle(async (payload, ctx) => { … })]',
