@@ -98,8 +98,8 @@ export class Parties {
 
   /** Starts another producer in place of the killed one. */
   async replaceKilled(): Promise<void> {
-    for (const { name } of this.#killed.filter(({ name }) => this.#living.every((party) => party.name !== name)))
-      await this.#launch(name)
+    for (const name of new Set(this.#killed.map((party) => party.name)))
+      if (this.#living.every((party) => party.name !== name)) await this.#launch(name)
   }
 
   /** What each that lives has counted. */

@@ -1,6 +1,7 @@
 // The memory of a store is bounded by time, bytes and number, and keeps references.
 
 import { describe, expect, test } from 'vitest'
+import { UnansweredJobs } from '../../src/stores/postgres/enqueue-unanswered.js'
 import { FailoverMemory } from '../../src/stores/postgres/failover-memory.js'
 import { resolveMemory } from '../../src/stores/postgres/failover-options.js'
 import { newJob, newJobs, succeeded } from '../../src/testing/store-suite/samples.js'
@@ -89,5 +90,35 @@ describe('the memory for a failover', () => {
     ['a number of jobs that is none', { jobsMax: 1.5 }, /failoverMemory.jobsMax/],
   ])('an option that is %s is refused', (_, option, message) => {
     expect(() => resolveMemory(option as never)).toThrow(message)
+  })
+})
+
+describe('jobs whose enqueue had no answer', () => {
+  test('are known by their ids until the server has answered', () => {
+    const unanswered = new UnansweredJobs(BOUNDS)
+    const [sent, other] = newJobs(2)
+
+    unanswered.add([sent!])
+
+    expect(unanswered.hasAny([other!])).toBe(false)
+    expect(unanswered.hasAny([other!, { ...sent! }])).toBe(true)
+    unanswered.answered([{ ...sent! }])
+    expect(unanswered.hasAny([sent!])).toBe(false)
+  })
+
+  test('are forgotten when they were last tried long ago, and the oldest of too many', () => {
+    let nowMs = 0
+    const unanswered = new UnansweredJobs({ ms: 1_000, jobs: 3 }, () => nowMs)
+    const [given, ...others] = newJobs(5)
+    unanswered.add([given!, others[0]!])
+    nowMs = 50_000
+    unanswered.add([given!])
+    // A minute at least, because one try may take longer than a second.
+    nowMs = 70_000
+    unanswered.add([others[1]!])
+    expect([given!, ...others].map((job) => unanswered.hasAny([job]))).toEqual([true, false, true, false, false])
+
+    unanswered.add(others.slice(1))
+    expect([given!, ...others].map((job) => unanswered.hasAny([job]))).toEqual([false, false, true, true, true])
   })
 })

@@ -56,7 +56,8 @@ const APART: Readonly<Record<Purpose, { readonly session: SessionSettings; reado
   search: { session: { statement_timeout: '2s' }, onlyReads: true },
   count: { session: { statement_timeout: '2s' }, onlyReads: true },
   bulk: { session: { statement_timeout: '5s', lock_timeout: '2s' }, onlyReads: false },
-  again: { session: { lock_timeout: '2s' }, onlyReads: false },
+  // Those who say something again wait for each other's transactions, and nothing else waits behind them.
+  again: { session: { lock_timeout: '5s' }, onlyReads: false },
 }
 
 /** What must not be done on a new primary before this process has said again what that may have lost: a lease that it would not find is

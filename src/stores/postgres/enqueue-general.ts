@@ -72,10 +72,15 @@ async function writeApart(
   }
 }
 
-/** Writes any jobs in the caller's transaction. */
-export function writeThrough(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
+/** Writes any jobs in a transaction, the caller's or one that waits for keys no longer than this. */
+export function writeThrough(
+  db: Database,
+  send: Send,
+  jobs: readonly NewJob[],
+  patience: string | null = null,
+): Promise<readonly Enqueued[]> {
   const rows = jobs.map((job) => ({ job, schedule: null }))
-  return writeFull({ db, send, isAlone: false, patience: null }, rows, cut(rows))
+  return writeFull({ db, send, isAlone: false, patience }, rows, cut(rows))
 }
 
 async function writeRows(

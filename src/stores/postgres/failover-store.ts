@@ -6,30 +6,25 @@ import type { ClaimedJob, Enqueued, NewJob } from '../../core/job.js'
 import type { EnqueueRequest } from '../../core/job-store.js'
 import type { Store } from '../../core/store.js'
 import type { Asked } from './asked-again.js'
+import type { UnansweredJobs } from './enqueue-unanswered.js'
 import type { Failover } from './failover.js'
 import type { FailoverMemory } from './failover-memory.js'
 
 /** How often a settlement in a handler's transaction is sent. Before each but the first, what may be missing is said again. */
 const INSIDE_TRIES_MAX = 3
 
-/** Jobs whose enqueue had no answer: the server may have taken them, and a worker may have run them, before another took over. */
-class DoubtfulJobs {
-  readonly #jobs = new WeakSet<NewJob>()
-  #untilMs = Number.NEGATIVE_INFINITY
+/** Enqueues jobs that had no answer before; null where the role may not, and nothing was written. */
+export type EnqueueAgain = (jobs: readonly NewJob[], request: EnqueueRequest) => Promise<readonly Enqueued[] | null>
 
-  add(jobs: readonly NewJob[], ms: number): void {
-    for (const job of jobs) this.#jobs.add(job)
-    this.#untilMs = performance.now() + ms
-  }
-
-  /** Costs nothing while every enqueue was answered. */
-  hasAny(jobs: readonly NewJob[]): boolean {
-    return performance.now() < this.#untilMs && jobs.some((job) => this.#jobs.has(job))
-  }
+interface FailoverStoreParts {
+  readonly failover: Failover
+  readonly memory: FailoverMemory
+  readonly unanswered: UnansweredJobs
+  readonly enqueueAgain: EnqueueAgain
 }
 
 /** The same store, with a memory. */
-export function withFailover(store: Store, failover: Failover, memory: FailoverMemory): Store {
+export function withFailover(store: Store, { failover, memory, unanswered, enqueueAgain }: FailoverStoreParts): Store {
   // A job that is not there may be about to be said again.
   const lookTwice = async <T>(look: () => Promise<T>): Promise<T> => {
     const found = await look()
@@ -55,14 +50,15 @@ export function withFailover(store: Store, failover: Failover, memory: FailoverM
       }
     }
   }
-  const doubtful = new DoubtfulJobs()
   const enqueue = async (jobs: readonly NewJob[], request: EnqueueRequest): Promise<readonly Enqueued[]> => {
     if (request.tx !== undefined) return store.enqueue(jobs, request)
     try {
-      const isDoubtful = failover.isPatienceOver && doubtful.hasAny(jobs)
-      return await (isDoubtful ? failover.enqueueDoubtful(jobs) : store.enqueue(jobs, request))
+      const again = unanswered.hasAny(jobs) ? await enqueueAgain(jobs, request) : null
+      const answers = again ?? (await store.enqueue(jobs, request))
+      unanswered.answered(jobs)
+      return answers
     } catch (error) {
-      if (isHoldfastError(error) && error.retryable) doubtful.add(jobs, memory.ms)
+      if (isHoldfastError(error) && error.retryable) unanswered.add(jobs)
       throw error
     }
   }

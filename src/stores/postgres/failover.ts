@@ -15,16 +15,16 @@ import type { LaneGroup } from './lane-group.js'
 import type { LateLooks } from './late-looks.js'
 import { Marks } from './marks.js'
 import { reportMissing } from './missing.js'
-import { enqueueAgain, leaseAgain, ticksAgain, unknownOf, withoutKey, writeInTurn } from './say-again.js'
-import { arrayOf, readMs, statement } from './statement.js'
+import { enqueueAgain, leaseAgain, ticksAgain, unknownOf, withoutKey } from './say-again.js'
+import { arrayOf, readMs, type Statement, statement } from './statement.js'
 
 /** How long claims wait, after the first process has met the new server, for workers that may know of jobs that have ended. */
 const HOLD_MS = 8_000
+/** How long for workers that have begun to say it, and live. A machine that is short of processor time took twenty seconds. */
+const SPEAKING_MS_MAX = 60_000
 /** How long what a worker knows of a job waits for the producer that knows the job. Shorter than HOLD_MS: it must be said before others
  *  claim. */
 const PATIENCE_MS = 6_000
-/** From when on it may have been said without. A statement that was sent before is over by then. */
-const IMPATIENT_FROM_MS = 4_000
 /** And how long at least: the new server does not know a worker that was started in the moments that it lost. */
 const HOLD_MS_MIN = 1_500
 const LOOK_MS = 100
@@ -56,7 +56,14 @@ const SAID = statement(
   'UPDATE :schema.workers SET timeline = $2::bigint WHERE workers.id = ANY ($1::text[])',
 )
 
-// Workers of the time before the change, which beat every ten seconds, and every thirty when they rest.
+// A worker that is saying what it remembers has the new timeline with a minus sign.
+const SPEAKS = statement(
+  'says_again',
+  'UPDATE :schema.workers SET timeline = -$2::bigint, seen_at = clock_timestamp() WHERE workers.id = ANY ($1::text[])',
+)
+
+// Workers of the time before the change, which beat every ten seconds, and every thirty when they rest; and how many of all are saying
+// something and beat meanwhile.
 const WAITED_FOR = statement(
   'waited_for',
   `
@@ -65,7 +72,11 @@ SELECT (extract(epoch FROM clock_timestamp() - timeline.since) * 1000)::float8::
           FROM :schema.workers
          WHERE workers.started_at < timeline.since
            AND workers.seen_at > timeline.since - interval '40 seconds'
-           AND workers.timeline IS DISTINCT FROM timeline.timeline)::text
+           AND workers.timeline IS DISTINCT FROM timeline.timeline)::text,
+       (SELECT count(*)
+          FROM :schema.workers
+         WHERE workers.timeline = -timeline.timeline
+           AND workers.seen_at > clock_timestamp() - interval '25 seconds')::text
   FROM :schema.timeline`,
 )
 
@@ -105,8 +116,6 @@ export class Failover {
   /** Which change the tables of the server knew last that everything was said to; null where nobody can tell. */
   #epoch: string | null = null
   #saidChanges = 0
-  /** When the server of that change was first met, on the monotonic clock. */
-  #metMs = Number.NEGATIVE_INFINITY
   #isAsking = false
   #askMs = 0
   readonly #watching: NodeJS.Timeout
@@ -192,9 +201,10 @@ export class Failover {
     while (!this.#closing.signal.aborted) {
       await this.#saying
       if (!this.#isHeld) return
-      const [[sinceMs, others] = []] = await this.#parts.db.send('look', WAITED_FOR, [])
-      const enoughMs = Number(others ?? 0) === 0 ? HOLD_MS_MIN : HOLD_MS
-      if (this.#saying === null && (readMs(sinceMs) ?? HOLD_MS) >= enoughMs) {
+      const [[sinceMs, others, speaking] = []] = await this.#parts.db.send('look', WAITED_FOR, [])
+      const silentMs = Number(others ?? 0) === 0 ? HOLD_MS_MIN : HOLD_MS
+      const enoughMs = Number(speaking ?? 0) === 0 ? silentMs : SPEAKING_MS_MAX
+      if (this.#saying === null && (readMs(sinceMs) ?? SPEAKING_MS_MAX) >= enoughMs) {
         this.#isHeld = false
         return
       }
@@ -268,7 +278,6 @@ export class Failover {
         changes = this.#changes
         if (epoch === this.#epoch && changes === this.#saidChanges) continue
         if (changes === this.#saidChanges) this.#changedUnseen()
-        this.#metMs = performance.now() - (sinceMs ?? 0)
         await this.#sayOnce(sinceMs ?? 0)
         this.#epoch = epoch
         this.#saidChanges = changes
@@ -277,7 +286,7 @@ export class Failover {
       } catch (error) {
         this.#emit({ name: 'store.failed', during: 'say again', error: asError(error) })
         // Nothing will change that by itself, and jobs must go on.
-        if (!isHoldfastError(error) || !error.retryable) return
+        if (!isHoldfastError(error) || !error.retryable) return await this.#tellOthers(SAID).catch(() => {})
         await this.#pause(waitMs * (0.5 + Math.random()))
         waitMs = Math.min(AGAIN_MS_MAX, waitMs * 2)
         changes = -1
@@ -294,6 +303,7 @@ export class Failover {
     const { enqueued, inside, fired, leases, asked } = memory.read()
     const counts = { jobs: 0, claims: 0, settlements: 0, operations: 0, inside: 0 }
     let left: Unsaid = { jobs: enqueued, leases, asked }
+    await this.#tellOthers(SPEAKS)
     counts.jobs += await ticksAgain(db, fired, onReady)
     for (let isOver = false; ; ) {
       left = await this.#sayThese(left, isOver, counts)
@@ -303,7 +313,7 @@ export class Failover {
       isOver = performance.now() >= patientUntilMs
     }
     counts.inside = (await unknownOf(db, inside)).size
-    if (this.#workers.size > 0) await this.#said()
+    await this.#tellOthers(SAID)
     const tookMs = performance.now() - startedMs
     await this.#record(counts)
     this.#emit({ name: 'failover.said', ...counts, tookMs })
@@ -333,19 +343,6 @@ export class Failover {
     for (const queue of new Set(jobs.map(({ queue }) => queue))) onReady(queue)
   }
 
-  /** Whether workers may have said what they know of jobs that the server did not know. */
-  get isPatienceOver(): boolean {
-    const sinceMs = performance.now() - this.#metMs
-    return sinceMs >= IMPATIENT_FROM_MS && sinceMs < IMPATIENT_FROM_MS + this.#parts.memory.ms
-  }
-
-  /** Writes jobs that the last server may have taken, and that may have run there. */
-  async enqueueDoubtful(jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
-    const answers = await writeInTurn(this.#parts.db, jobs)
-    this.#written(jobs, answers)
-    return answers
-  }
-
   async #record(details: Readonly<Record<string, number>>): Promise<void> {
     if (Object.values(details).every((count) => count === 0)) return
     const { db, group } = this.#parts
@@ -370,10 +367,12 @@ export class Failover {
     if (found !== null) this.#emit({ name: 'failover.missing', ...found })
   }
 
-  async #said(): Promise<void> {
+  /** Other workers wait with their claims for what the workers of this process say. */
+  async #tellOthers(statement: Statement): Promise<void> {
+    if (this.#workers.size === 0) return
     const { db, group } = this.#parts
     const { timeline = 0 } = group.identity ?? {}
-    await db.send('again', SAID, [arrayOf([...this.#workers]), timeline])
+    await db.send('again', statement, [arrayOf([...this.#workers]), timeline])
   }
 
   /** Records the server's timeline. Returns how long ago it was first seen, null when it was there from the first; and the change it

@@ -12,11 +12,13 @@ import type { Database, Send } from './database.js'
 import { writeThrough } from './enqueue-general.js'
 import { isOnFastPath, writePlainThrough } from './enqueue-plain.js'
 import type { FiredTicks, RememberedLease } from './failover-memory.js'
+import { unlessHeld } from './keys-in-writing.js'
 import { requeueThrough } from './requeue.js'
 import { fireAgain } from './schedules.js'
 import { oneByOne, settle } from './settle.js'
 import { SETTLED_STATE } from './settled-state.js'
 import { arrayOf, plainArrayOf, statement } from './statement.js'
+import { statesOf } from './states.js'
 
 /** Jobs in one transaction. Other processes that say something again wait for it. */
 const BATCH = 500
@@ -90,7 +92,10 @@ export async function enqueueAgain(
       const answers = await db.transaction('again', async (send) => {
         await send(TURN, [])
         open = await openOf(send, part)
-        return open.length === 0 ? [] : writeOnce(db, send, open)
+        if (open.length === 0) return []
+        const written = await writeAgain(db, send, open)
+        await dropSecond(send, open)
+        return written
       })
       onWritten(open, answers)
       const isTaken = (index: number) => 'created' in answers[index]! && answers[index]!.id === open[index]!.id
@@ -101,23 +106,64 @@ export async function enqueueAgain(
   return { written, left }
 }
 
-/** Writes jobs of which a worker may have said before that they run or have ended. */
-export function writeInTurn(db: Database, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
-  return db.transaction('keys', async (send) => {
-    await send(TURN, [])
-    return writeOnce(db, send, jobs)
-  })
+/** From when on a worker may have said what it knows of a job without the job. It does so two seconds later: a transaction that finds itself
+ *  earlier has committed by then. */
+const LATE = statement(
+  'is_late',
+  `SELECT coalesce(clock_timestamp() - timeline.since > interval '4 seconds', false)::text FROM :schema.timeline`,
+)
+
+/** Writes jobs whose enqueue had no answer: a worker may have said before that they run or have ended. The server is asked whether it may, and
+ *  not what this process knows of it: the connection that writes them may be the one that meets a new server. They wait for their turn only
+ *  then, because many wait after an outage, and those who say something again need the turns. */
+export function writeUnanswered(
+  db: Database,
+  jobs: readonly NewJob[],
+  wereHeld: readonly NewJob[],
+): Promise<readonly Enqueued[]> {
+  const write = (patience: string | null) =>
+    db.transaction('keys', async (send) => {
+      const takeTurnIfLate = async () => {
+        const [[isLate] = []] = await send(LATE, [])
+        if (isLate === 'true') await send(TURN, [])
+        return isLate === 'true'
+      }
+      const hadTurn = await takeTurnIfLate()
+      // A job that is known may be on its way from one table to another, and has no second place.
+      const unknown = await openOf(send, jobs)
+      const answers = await writeAgain(db, send, jobs, patience)
+      if (!hadTurn && !(await takeTurnIfLate())) return answers
+      return unknown.length > 0 && (await dropSecond(send, unknown)) > 0 ? withStates(send, answers) : answers
+    })
+  const hasKeys = jobs.some(({ idempotencyKey }) => idempotencyKey !== null)
+  return hasKeys ? unlessHeld(db, jobs, wereHeld, write) : write(null)
 }
 
-/** Writes jobs and takes back the second place of one that a worker has said already. The caller has the turn. */
-async function writeOnce(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
-  const answers = await writeAgain(db, send, jobs)
-  await send(DROP_SECOND, [plainArrayOf(jobs.map(({ id }) => id))])
-  return answers
+/** The same answers with the states that the jobs have now. */
+async function withStates(send: Send, answers: readonly Enqueued[]): Promise<readonly Enqueued[]> {
+  const states = await statesOf(
+    send,
+    answers.map(({ id }) => id),
+  )
+  return answers.map((answer) =>
+    'state' in answer ? { ...answer, state: states.get(answer.id) ?? answer.state } : answer,
+  )
 }
 
-function writeAgain(db: Database, send: Send, jobs: readonly NewJob[]): Promise<readonly Enqueued[]> {
-  return jobs.every(isOnFastPath) ? writePlainThrough(db, send, jobs) : writeThrough(db, send, jobs)
+function writeAgain(
+  db: Database,
+  send: Send,
+  jobs: readonly NewJob[],
+  patience: string | null = null,
+): Promise<readonly Enqueued[]> {
+  return jobs.every(isOnFastPath) ? writePlainThrough(db, send, jobs) : writeThrough(db, send, jobs, patience)
+}
+
+/** Takes back the second places of jobs that were just written, and of which a worker had said before that they run or have ended. Returns
+ *  how many those are. The caller has the turn. */
+async function dropSecond(send: Send, written: readonly { readonly id: string }[]): Promise<number> {
+  const [[dropped] = []] = await send(DROP_SECOND, [plainArrayOf(written.map(({ id }) => id))])
+  return Number(dropped)
 }
 
 /** A key that was used again belongs to the newest of its jobs: the others had ended by then, or there would be no newer one. */
@@ -150,7 +196,7 @@ export async function ticksAgain(
         const deleted = new Set((await send(DELETED, [plainArrayOf([...request.made])])).map(([id]) => id))
         const made = new Set([...request.made].filter((id) => !deleted.has(id)))
         const written = await fireAgain(db, send, request, made)
-        if (written.length > 0) await send(DROP_SECOND, [plainArrayOf(written.map(({ id }) => id))])
+        if (written.length > 0) await dropSecond(send, written)
         return written
       })
       for (const { queue } of jobs) onReady(queue)

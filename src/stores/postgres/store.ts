@@ -20,12 +20,13 @@ import { deleteJobs } from './delete.js'
 import { doubtful } from './doubtful.js'
 import { endings } from './endings.js'
 import { enqueue } from './enqueue.js'
+import { enqueueUnanswered, UnansweredJobs } from './enqueue-unanswered.js'
 import { expired } from './expired.js'
 import { begin, extend, watch } from './extend.js'
 import { Failover } from './failover.js'
 import { FailoverMemory } from './failover-memory.js'
 import type { MemoryBounds } from './failover-options.js'
-import { withFailover } from './failover-store.js'
+import { type EnqueueAgain, withFailover } from './failover-store.js'
 import { Floors } from './floors.js'
 import { flowCounts } from './flow-counts.js'
 import { neighbours, stoppedGroups, tracks } from './flow-looks.js'
@@ -86,17 +87,19 @@ interface FailoverSettings {
 
 /** Puts the operations together, with what says again what a failover may lose. Raises `store_stale` on an old primary. */
 export async function composeSafeStore(parts: StoreParts, { group, bounds }: FailoverSettings): Promise<Store> {
-  const { store, knownQueues, lateLooks, ready: onReady } = compose(parts)
+  const { store, ready: onReady, ...composed } = compose(parts)
   const memory = new FailoverMemory(bounds)
   const onAsked = (id: string) => parts.wakeUps.cancel(id)
-  const failover = new Failover({ db: parts.db, group, memory, knownQueues, lateLooks, onReady, onAsked })
+  const failover = new Failover({ db: parts.db, group, memory, ...composed, onReady, onAsked })
   try {
     await failover.begin()
   } catch (error) {
     await store.close()
     throw error
   }
-  return withFailover(store, failover, memory)
+  const enqueueAgain: EnqueueAgain = (jobs, request) =>
+    enqueueUnanswered({ db: parts.db, ...composed, onReady }, jobs, request)
+  return withFailover(store, { failover, memory, unanswered: new UnansweredJobs(bounds), enqueueAgain })
 }
 
 /** Puts the operations together. */
@@ -108,6 +111,7 @@ interface Composed {
   readonly store: Store
   readonly knownQueues: KnownQueues
   readonly lateLooks: LateLooks
+  readonly fullQueues: FullQueues
   readonly ready: (queue: string) => void
 }
 
@@ -342,7 +346,7 @@ function compose({
       await leaveServer()
     },
   }
-  return { store, knownQueues, lateLooks, ready }
+  return { store, knownQueues, lateLooks, fullQueues, ready }
 }
 
 function checkBatch(call: string, batch: readonly unknown[]): void {
