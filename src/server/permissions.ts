@@ -35,6 +35,7 @@ export const PERMISSIONS = {
   getJob: ['read'],
   explainJob: ['read'],
   jobFlow: ['read'],
+  jobEvents: ['read'],
   listLimits: ['read'],
   getLimit: ['read'],
   listGroups: ['read'],

@@ -5,7 +5,7 @@ import type { Handler, HandlerFunction, JobContext } from '../core/definition.js
 import { invalidOption } from '../core/errors.js'
 
 /** Around one run. Gives what `next` gives, or another result; what it throws fails the attempt. */
-export type RunMiddleware = (ctx: JobContext, next: () => Promise<unknown>, payload: unknown) => unknown
+type RunMiddleware = (ctx: JobContext, next: () => Promise<unknown>, payload: unknown) => unknown
 
 interface Around {
   readonly enqueue?: unknown
