@@ -16,6 +16,7 @@ export type { FilterOptions } from './client/filter-options.js'
 export type { GroupList, GroupsOptions, JobFlowStatus, LimitUsersOptions } from './client/flow-calls.js'
 export type { FlowDocument, FlowProblem } from './client/flow-document.js'
 export type { DefinitionFlowOptions, FlowOptions } from './client/flow-options.js'
+export type { EventsDropped } from './client/followed-jobs.js'
 export type {
   ByOption,
   Cancelled,
@@ -29,7 +30,9 @@ export type {
   Updated,
   UpdateOptions,
 } from './client/job-actions.js'
+export type { JobEventsOptions } from './client/job-events.js'
 export type { EnqueueResult, JobHandle } from './client/job-handle.js'
+export type { JobEvent } from './client/job-history.js'
 export type { JobKeyOptions } from './client/key-options.js'
 export type { CreatedKey, KeyOptions } from './client/keys.js'
 export type {

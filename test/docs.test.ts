@@ -27,7 +27,10 @@ function define(name: string, payload: string): string {
 }
 
 // The reader's own module, which some guides import.
-const JOBS = "export declare const handlers: readonly import('holdfast').Handler[]"
+const JOBS = `
+export declare const handlers: readonly import('holdfast').Handler[]
+export declare const middleware: readonly import('holdfast').Middleware[]
+`
 
 // The parts of packages that the guides show and that are not installed here, as those packages declare them.
 const ELSEWHERE = `

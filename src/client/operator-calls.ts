@@ -32,8 +32,11 @@ import { type EventsOptions, iterateEvents } from './event-iterator.js'
 import type { Events } from './events.js'
 import * as flow from './flow-calls.js'
 import type { FlowDocument } from './flow-document.js'
+import type { EventsDropped } from './followed-jobs.js'
 import * as actions from './job-actions.js'
+import { followJobs, type JobEventsOptions } from './job-events.js'
 import type { EnqueueResult } from './job-handle.js'
+import type { JobEvent } from './job-history.js'
 import * as keys from './keys.js'
 import { KeyCache } from './keys.js'
 import * as look from './look.js'
@@ -148,6 +151,13 @@ export class OperatorCalls {
   events<Name extends EventName>(options: EventsOptions<Name>): AsyncIterableIterator<EventNamed<Name>> {
     this.open()
     return iterateEvents(this.#deps.events, options)
+  }
+
+  /** The events of jobs wherever they run, read from what the store keeps of them: those of `job`, from its enqueue to its end, or those of all jobs of
+   *  `queues` and `types`, from now on. Goes on after the store was away. */
+  jobEvents(options: JobEventsOptions): AsyncIterable<JobEvent | EventsDropped> {
+    this.open()
+    return followJobs({ store: () => this.open(), ports: this.#deps.ports, events: this.#deps.events }, options)
   }
 
   off(listener: Emit): void {

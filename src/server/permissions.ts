@@ -36,6 +36,7 @@ export const PERMISSIONS = {
   getJob: ['read'],
   explainJob: ['read'],
   jobFlow: ['read'],
+  jobEvents: ['read'],
   listLimits: ['read'],
   getLimit: ['read'],
   listGroups: ['read'],

@@ -4,6 +4,7 @@ import type { Route } from './route.js'
 import { accessRoutes } from './routes/access.js'
 import { bulkRoutes } from './routes/bulk.js'
 import { flowRoutes } from './routes/flow.js'
+import { jobEventRoutes } from './routes/job-events.js'
 import { jobRoutes } from './routes/jobs.js'
 import { outputRoutes } from './routes/output.js'
 import { queueRoutes } from './routes/queues.js'
@@ -17,6 +18,7 @@ export const ROUTES: readonly Route[] = [
   ...flowRoutes,
   ...jobRoutes,
   ...outputRoutes,
+  ...jobEventRoutes,
   ...bulkRoutes,
   ...scheduleRoutes,
   ...workRoutes,

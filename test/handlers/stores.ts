@@ -17,6 +17,8 @@ export interface OpenQueue {
   readonly schema: string
   /** Runs these handlers until the body is over. */
   working<T>(handlers: readonly Handler[], body: () => Promise<T>): Promise<T>
+  /** Another connection to the same store, as another process has it; on memory, where there is none, the same one. */
+  another(): Promise<Holdfast>
   /** A connection to the server of a PostgreSQL store. */
   sql(): Promise<pg.Client>
 }
@@ -39,12 +41,20 @@ export function onStores(
       let redis: RedisServer | null = null
       if (name === 'Redis') redis = await openRedis()
       const url = name === 'memory' ? 'memory:' : name === 'Redis' ? redis!.url : testServerUrl()
-      const holdfast = await connect(url, { ...options, ...(name === 'PostgreSQL' ? { schema } : {}) })
+      const open = () => connect(url, { ...options, ...(name === 'PostgreSQL' ? { schema } : {}) })
+      const holdfast = await open()
+      const others: Holdfast[] = []
       queue = {
         name,
         holdfast,
         schema,
         working: (handlers, body) => working(holdfast, handlers, body),
+        async another() {
+          if (name === 'memory') return holdfast
+          const other = await open()
+          others.push(other)
+          return other
+        },
         async sql() {
           const client = new pg.Client({ connectionString: testServerUrl() })
           await client.connect()
@@ -53,7 +63,7 @@ export function onStores(
         },
       }
       close = async () => {
-        await holdfast.close()
+        await Promise.all([holdfast, ...others].map((one) => one.close()))
         if (name === 'PostgreSQL') await (await queue.sql()).query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
         await Promise.all(clients.map((client) => client.end()))
         await redis?.close()

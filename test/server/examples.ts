@@ -148,6 +148,11 @@ export const EXAMPLES: Readonly<Record<string, MakeExample>> = {
     await server.holdfast.cancel(id)
     return { params: { id } }
   },
+  jobEvents: async (server) => {
+    const id = await enqueue(server)
+    await server.holdfast.cancel(id)
+    return { params: { id } }
+  },
   explainJob: job,
   jobFlow: async (server) => ({ params: { id: await grouped(server) } }),
   listLimits: async (server) => {

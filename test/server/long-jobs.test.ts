@@ -114,3 +114,29 @@ test('output of a job that is not there, and a bad place, are refused', async ()
   expect(missing.status).toBe(404)
   expect(response.status).toBe(400)
 })
+
+test('what happens to a job is followed over HTTP to its end, with its progress masked, and again from the last event on', async () => {
+  const handler = talk.handle((_payload, ctx) => ctx.progress({ page: 2, password: 'hunter2' }))
+  const { id } = await server.holdfast.enqueue(talk, null)
+  const path = `${server.listening.url}/v1/jobs/${id}/events`
+  const authorization = `Bearer ${TOKEN}`
+
+  const text = await working(handler, async () => (await fetch(path, { headers: { authorization } })).text())
+  const events = [...text.matchAll(/^(?:id: (\d+)\n)?event: (.*)\ndata: (.*)$/gm)]
+  const lastId = events.find(([, , name]) => name === 'job.succeeded')![1]!
+  const again = await (await fetch(path, { headers: { authorization, 'last-event-id': lastId } })).text()
+
+  expect(events.map(([, , name]) => name)).toEqual([
+    'job.enqueued',
+    'job.started',
+    'job.progress',
+    'job.succeeded',
+    'end',
+  ])
+  expect(JSON.parse(events[2]![3]!).progress).toEqual({ page: 2, password: '[redacted]' })
+  expect(JSON.parse(events[4]![3]!)).toEqual({ state: 'succeeded' })
+  expect(again).not.toContain('job.enqueued')
+  expect(again).toContain('job.succeeded')
+  const bad = await fetch(path, { headers: { authorization, 'last-event-id': 'x' } })
+  expect(bad.status).toBe(400)
+})
