@@ -69,6 +69,19 @@ async function drain(store: Store, limit = 5_000): Promise<ClaimedJob[]> {
 }
 
 describe('a queue that is spread', () => {
+  test('over as many shards as there are masters has one on each, whatever its name', async () => {
+    const store = await open()
+    const masters = Array.from({ length: SHARDS }, (_, shard) => cluster.masterOf(slotOf(shard)))
+    const used = async (queue: string) => {
+      await store.setQueue(queue, { limits: {}, spread: 3 }, OPERATOR)
+      const ids = newJobs(100).map(({ id }) => id)
+      return new Set(ids.map((id) => masters[store.parts!.of(queue, id)])).size
+    }
+
+    const names = Array.from({ length: SHARDS }, (_, number) => `hot-${number}`)
+    expect(await Promise.all(names.map(used))).toEqual(names.map(() => 3))
+  })
+
   test('has its jobs in so many shards, on every master, and is one queue for all who look', async () => {
     const store = await openSpread(4)
     const jobs = newJobs(200, { queue: QUEUE })

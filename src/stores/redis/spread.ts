@@ -53,9 +53,16 @@ export interface Spread {
   readonly all: readonly number[]
 }
 
-/** The shards of a queue with this home: evenly apart, because neighbours are mostly on one master. */
-export function shardsFrom(home: number, count: number, shards: number): number[] {
-  return Array.from({ length: count }, (_, place) => (home + Math.floor((place * shards) / count)) % shards)
+/** The shards of a queue with this home, evenly over the masters: `masters` has that of each shard. */
+export function shardsFrom(home: number, count: number, masters: readonly string[]): number[] {
+  const chosen = [home]
+  const others = masters.map((_, distance) => (home + distance) % masters.length).slice(1)
+  while (chosen.length < count) {
+    const countOn = (shard: number) => chosen.filter((each) => masters[each] === masters[shard]).length
+    const next = others.reduce((best, shard) => (countOn(shard) < countOn(best) ? shard : best))
+    chosen.push(...others.splice(others.indexOf(next), 1))
+  }
+  return chosen
 }
 
 export async function readSpreads(redis: Redis, purpose: Purpose): Promise<ReadonlyMap<string, Spread>> {

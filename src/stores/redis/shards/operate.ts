@@ -123,7 +123,7 @@ export async function setQueueIn(shards: Shards, queue: string, asked: QueueSett
   }
   const settings = spread === 1 ? others : { ...others, spread }
   if (spread > 1 || known !== undefined) {
-    await noteSpread(shards.home, queue, shards.shardsFor(queue, spread))
+    await noteSpread(shards.home, queue, await shards.shardsFor(queue, spread))
     await shards.refresh()
   }
   await setQueue(shards.of(queue), queue, settings, by)

@@ -98,9 +98,12 @@ export class Shards {
     return this.#spreads.get(queue)
   }
 
-  /** The shards that new jobs of a queue go to when it has so many. */
-  shardsFor(queue: string, count: number): readonly number[] {
-    return shardsFrom(this.indexOf(queue), count, this.all.length)
+  /** The shards that new jobs of a queue go to when it has so many. They stay when the masters change later. */
+  async shardsFor(queue: string, count: number): Promise<readonly number[]> {
+    const current = this.#spreads.get(queue)?.current
+    if (current?.length === count) return current
+    const masters = await Promise.all(this.all.map((redis) => redis.address().catch(() => '')))
+    return shardsFrom(this.indexOf(queue), count, masters)
   }
 
   /** The id of a new job, with its shard. A job with a key or a group is at the home of its queue: there they are exact. */
