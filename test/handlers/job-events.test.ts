@@ -156,14 +156,21 @@ onStores(['memory', 'PostgreSQL', 'Redis'], (queue) => {
     const events: Event[] = []
     const iterator = reader.jobEvents({ queues: ['mail_*'], signal: leave.signal })[Symbol.asyncIterator]()
     const first = iterator.next()
-    // Those that are made from here on are made after its first look: another one of its reads has been answered.
-    await reader.list({ queue: 'mail_out' })
-    await new Promise((resolve) => setTimeout(resolve, 200))
+    // Its first event says that it has begun to look.
+    let hasBegun = false
+    void first.then(() => {
+      hasBegun = true
+    })
+    while (!hasBegun) {
+      await holdfast.enqueue('probe', null, { queue: 'mail_probe' })
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
     const { id } = await holdfast.enqueue(mail, null)
     await holdfast.enqueue(other, null)
     await worker.start()
 
     for (let next = await first; next.done !== true; next = await iterator.next()) {
+      if ('type' in next.value && next.value.type === 'probe') continue
       events.push(next.value)
       const ends = events.filter(({ name }) => name === 'job.succeeded')
       if (ends.length === 2) leave.abort()
