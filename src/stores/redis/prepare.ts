@@ -70,6 +70,7 @@ function checkServer(
     )
   }
   if (info.get('role') === 'slave') {
+    if (kind !== 'server') throw new HoldfastError('store_unavailable', `${where}: a primary has just become a replica`)
     throw new HoldfastError('store_read_only', `${where} is a replica and takes no writes: connect to the primary`)
   }
   const policy = info.get('maxmemory_policy')
