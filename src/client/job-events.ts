@@ -134,23 +134,29 @@ function isSince(event: JobEvent | EventsDropped, sinceMs: number): boolean {
   return event.name === 'events.dropped' || event.at === null || event.at.getTime() >= sinceMs
 }
 
-/** Ends the pauses of a reader early when one of its jobs begins or ends in this very process. */
+/** Ends the pauses of a reader early when one of its jobs begins or ends in this very process, and when the reader is stopped. */
 class Nudges {
-  readonly #deps: FollowDeps
+  readonly #events: Events
   readonly #ids: ReadonlySet<string>
+  readonly #timers: Ports['timers']
   readonly #signal: AbortSignal | undefined
   #isNudged = false
   #pausing: AbortController | null = null
 
-  constructor(deps: FollowDeps, { ids, signal }: Plan) {
-    this.#deps = deps
+  constructor({ events, ports }: FollowDeps, { ids, signal }: Plan) {
+    this.#events = events
+    this.#timers = ports.timers
     this.#ids = new Set(ids)
     this.#signal = signal
-    if (this.#ids.size > 0) deps.events.on(this.#listener)
+    if (this.#ids.size > 0) events.on(this.#listener)
+    signal?.addEventListener('abort', this.#nudge)
   }
 
   readonly #listener = (event: HoldfastEvent): void => {
-    if ((event.name !== 'job.settled' && event.name !== 'job.started') || !this.#ids.has(event.id)) return
+    if ((event.name === 'job.settled' || event.name === 'job.started') && this.#ids.has(event.id)) this.#nudge()
+  }
+
+  readonly #nudge = (): void => {
     this.#isNudged = true
     this.#pausing?.abort()
   }
@@ -158,18 +164,14 @@ class Nudges {
   async pause(ms: number): Promise<void> {
     if (!this.#isNudged) {
       this.#pausing = new AbortController()
-      const { signal } = this.#pausing
-      await sleep(
-        this.#deps.ports.timers,
-        ms,
-        this.#signal === undefined ? signal : AbortSignal.any([signal, this.#signal]),
-      )
+      await sleep(this.#timers, ms, this.#pausing.signal)
     }
     this.#isNudged = false
     this.#pausing = null
   }
 
   end(): void {
-    this.#deps.events.off(this.#listener)
+    this.#events.off(this.#listener)
+    this.#signal?.removeEventListener('abort', this.#nudge)
   }
 }
